@@ -1,0 +1,121 @@
+"""Entry point of ``g35ctl``: global options, lazy verbs, and the one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+import typer.core
+
+from g35ctl.errors import G35Error
+from g35ctl.exits import Exit
+
+# verb -> (module in g35ctl.cli, one line of help).
+# Modules are imported when their verb is used: `g35ctl --help` stays fast.
+VERBS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Scaffold a site inventory"),
+    "check": ("check", "Validate the inventory offline"),
+    "plan": ("plan", "Show what would be: ownership, paths, memory, disruptive steps"),
+    "render": ("render", "Write every file without touching a host"),
+    "trust": ("trust", "Pin the host keys of the site's hosts"),
+    "preflight": ("preflight", "Connect to every host, read only, and report all problems at once"),
+    "deploy": ("deploy", "Bring the tier into service, stage by stage"),
+    "validate": ("validate", "Run the validation stage alone"),
+    "status": ("status", "Show the live state of the tier"),
+    "bundle": ("bundle", "Collect what hosts without internet need"),
+    "runs": ("runs", "List past runs"),
+    "report": ("report", "Show or rebuild the report of a run"),
+    "lab": ("lab", "The embedded virtual machine lab"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Global options, found by verbs in ``typer.Context.obj``."""
+
+    inventory: str
+    output: str
+    verbose: bool
+
+
+class _LazyGroup(typer.core.TyperGroup):
+    """Loads a verb's module only when it is invoked or its own help is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERBS:
+            return None
+        if ctx.resilient_parsing or (ctx.invoked_subcommand is None and not _is_named(cmd_name)):
+            return _stand_in(cmd_name)
+        module = importlib.import_module(f"g35ctl.cli.{VERBS[cmd_name][0]}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+
+def _is_named(verb: str) -> bool:
+    return verb in sys.argv[1:]
+
+
+def _stand_in(verb: str) -> Any:
+    """A command that only carries the help line, for the list in ``g35ctl --help``."""
+    return typer.core.TyperCommand(verb, help=VERBS[verb][1], short_help=VERBS[verb][1])
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Puts a G3.5 shared all-flash KV-cache tier into service, and keeps it there.",
+)
+
+
+@app.callback()
+def _globals(
+    ctx: typer.Context,
+    inventory: str = typer.Option("inventory", "--inventory", "-i", envvar="G35_INVENTORY", help="Inventory path"),
+    output: str = typer.Option("text", "--output", "-o", help="text, json or jsonl"),
+    verbose: bool = typer.Option(False, "--verbose", help="Show tracebacks and raw events"),
+) -> None:
+    if output not in ("text", "json", "jsonl"):
+        raise typer.BadParameter(f"{output!r} is not one of text, json, jsonl", param_hint="--output")
+    ctx.obj = Options(inventory, output, verbose)
+
+
+def print_error(error: G35Error) -> None:
+    """What, why, next command: on stderr."""
+    sys.stderr.write(f"error: {error.what}\n")
+    for line in error.why.splitlines():
+        sys.stderr.write(f"  {line}\n")
+    if error.next_command:
+        sys.stderr.write(f"next: {error.next_command}\n")
+
+
+def main() -> None:
+    """Run the command line and exit with one of :class:`g35ctl.exits.Exit`."""
+    try:
+        code = app(standalone_mode=False)
+    except G35Error as error:
+        print_error(error)
+        sys.exit(int(error.exit_code))
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(int(Exit.INTERRUPTED))
+    except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's usage errors
+            error.show()
+            sys.exit(int(Exit.USAGE))
+        raise
+    sys.exit(int(code or 0))
+
+
+if __name__ == "__main__":
+    main()

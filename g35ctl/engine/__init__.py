@@ -1,0 +1,1 @@
+"""Makes it so: stages, ansible-runner, events, progress, ledger, locks."""

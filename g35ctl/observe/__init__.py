@@ -1,0 +1,1 @@
+"""What is: reading the state of hosts and of the cluster's own services."""

@@ -1,0 +1,1 @@
+"""What should be: pure functions from a Site to a Plan. No socket, no process, no clock."""

@@ -1,0 +1,124 @@
+"""The Plan: what should be, computed from the Site. Frozen, with a JSON form.
+
+Per-host stage plans are the dataclasses of ``ansible.module_utils.g35.plans``, the very objects the modules load on
+the hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible.module_utils.g35.plans import (
+    CachePlan,
+    ConnectPlan,
+    FabricPlan,
+    ProbePlan,
+    StoragePlan,
+    TargetPlan,
+)
+from ansible.module_utils.g35.schema import dump, load
+
+STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "validate")
+"""Stages in order. ``target`` (boxes) and ``fabric`` (hosts) run side by side; ``connect`` waits for both."""
+
+StagePlan = TargetPlan | FabricPlan | ConnectPlan | StoragePlan | CachePlan | ProbePlan
+STAGE_PLANS: Mapping[str, type[StagePlan]] = {
+    "target": TargetPlan,
+    "fabric": FabricPlan,
+    "connect": ConnectPlan,
+    "storage": StoragePlan,
+    "cache": CachePlan,
+    "probe": ProbePlan,
+}
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Who owns a namespace. ``since`` says where the decision came from: pinned, claimed, kept or planned."""
+
+    nqn: str
+    nsid: int
+    uuid: str
+    box: str
+    size: int
+    owner: str
+    since: str
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """One host's stage plans; a host that takes no part in a stage has no plan for it."""
+
+    name: str
+    target: TargetPlan | None = None
+    fabric: FabricPlan | None = None
+    connect: ConnectPlan | None = None
+    storage: StoragePlan | None = None
+    cache: CachePlan | None = None
+    probe: ProbePlan | None = None
+
+    def stages(self) -> tuple[str, ...]:
+        """The stage plans this host has, in stage order (``probe`` belongs to stage validate)."""
+        return tuple(name for name in STAGE_PLANS if getattr(self, name) is not None)
+
+    def variables(self) -> dict[str, Any]:
+        """The role variables: ``g35_<stage>_plan`` for each stage plan (plain JSON data)."""
+        return {f"g35_{name}_plan": dump(getattr(self, name)) for name in self.stages()}
+
+
+@dataclass(frozen=True)
+class DisruptiveStep:
+    """A step that would interrupt something live, named before it is taken."""
+
+    host: str
+    stage: str
+    what: str
+    interrupts: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that should be. ``digest`` changes exactly when some host's plan does."""
+
+    site: str
+    hosts: tuple[HostPlan, ...]
+    ownership: tuple[Ownership, ...]
+    stage_hosts: Mapping[str, tuple[str, ...]]
+    disruptive: tuple[DisruptiveStep, ...] = ()
+    warnings: tuple[str, ...] = ()
+    digest: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    def host(self, name: str) -> HostPlan:
+        """The plan of one host. Raises KeyError."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data; ``Plan.from_json`` reads it back equal."""
+        return dump(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Plan:
+        """Read ``to_json`` output. Raises ansible.module_utils.g35.schema.SchemaError."""
+        hosts = tuple(
+            HostPlan(
+                host["name"],
+                **{name: load(kind, host[name]) for name, kind in STAGE_PLANS.items() if host.get(name) is not None},
+            )
+            for host in data["hosts"]
+        )
+        return Plan(
+            site=data["site"],
+            hosts=hosts,
+            ownership=tuple(Ownership(**item) for item in data["ownership"]),
+            stage_hosts={name: tuple(names) for name, names in data["stage_hosts"].items()},
+            disruptive=tuple(DisruptiveStep(**item) for item in data["disruptive"]),
+            warnings=tuple(data["warnings"]),
+            digest=data["digest"],
+            summary=dict(data["summary"]),
+        )

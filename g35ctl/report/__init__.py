@@ -1,0 +1,1 @@
+"""Turns a run and its verdicts into files: HTML, JSON, JUnit."""

@@ -1,0 +1,241 @@
+"""The typed site: what the inventory's ``g35_*`` variables and groups mean.
+
+Every variable is one mapping with documented defaults; unknown keys are refused. Sizes are bytes, times seconds,
+bandwidths gigabytes per second. Facts behind defaults: docs/variables.md.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from g35ctl.site.sizes import Bytes
+
+Address = IPv4Address | IPv6Address
+Subnet = IPv4Network | IPv6Network
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
+NetDevice = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]
+AbsolutePath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/:+-]+$")]
+# NVMe base specification: at most 223 bytes, starts with nqn.yyyy-mm.
+Nqn = Annotated[str, Field(pattern=r"^nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]+$", max_length=223)]
+TcpPort = Annotated[int, Field(ge=1, le=65535)]
+
+GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters")
+
+
+class Strict(BaseModel):
+    """Base of every site model: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SiteIdentity(Strict):
+    """``g35_site``: who this site is and what it consents to."""
+
+    name: Name = Field(description="Name of the site; part of NQNs, markers and the ledger")
+    profile: Literal["owner"] = Field("owner", description="How flash is shared: one owner per namespace")
+    allow_disruptive: bool = Field(False, description="Consent to disruptive steps without --allow-disruptive")
+
+
+class Rail(Strict):
+    """One network plane that data travels on."""
+
+    name: Name = Field(description="Name of the rail")
+    subnet: Subnet = Field(description="Its subnet, for example 192.0.2.0/24")
+
+
+class TrafficContract(Strict):
+    """How storage traffic is marked and queued, stated once and used on hosts, switches and in every tool."""
+
+    dscp: int = Field(26, ge=0, le=63, description="DSCP of RoCE data")
+    priority: int = Field(3, ge=0, le=7, description="Priority (traffic class) of RoCE data; PFC is on for it alone")
+    cnp_dscp: int = Field(48, ge=0, le=63, description="DSCP of congestion notification packets")
+    cnp_priority: int = Field(6, ge=0, le=7, description="Priority of congestion notification packets; strict, no PFC")
+    bandwidth_percent: int = Field(50, ge=1, le=99, description="ETS share of the RoCE traffic class, percent")
+    tos: int | None = Field(None, ge=0, le=255, description="Only to state it: must equal DSCP<<2|2")
+
+    @property
+    def type_of_service(self) -> int:
+        """The ToS byte every tool is given: DSCP in the upper six bits, ECT(0) in the lower two."""
+        return self.dscp << 2 | 2
+
+
+class Fabric(Strict):
+    """``g35_fabric``: the storage network."""
+
+    transport: Literal["rdma", "tcp"] = Field("rdma", description="NVMe-oF and Mooncake transport")
+    rails: Annotated[tuple[Rail, ...], Field(min_length=1)] = Field(
+        description="Rails, at least one; two for availability"
+    )
+    mtu: int = Field(9000, ge=1280, le=9216, description="MTU of data ports; RDMA wants at least 4200")
+    traffic: TrafficContract = Field(default_factory=TrafficContract, description="The traffic contract")
+    lossless: Literal["required", "unavailable"] = Field(
+        "required", description="Say 'unavailable' to accept NICs without DCB (no PFC, no ETS)"
+    )
+
+
+class BoxPortal(Strict):
+    """A listening address of a box."""
+
+    address: Address = Field(description="Address of the portal")
+    rail: Name = Field(description="Rail it is on")
+    port: TcpPort = Field(4420, description="Service port")
+
+
+class BoxNamespace(Strict):
+    """One SSD's namespace."""
+
+    nqn: Nqn = Field(description="NQN of its subsystem")
+    nsid: int = Field(1, ge=1, le=0xFFFFFFFE, description="Namespace identifier within the subsystem")
+    uuid: UUID = Field(description="UUID of the namespace; stays the same for life")
+    size: Bytes = Field(gt=0, description="Capacity, for example 7.68TB")
+    device: AbsolutePath | None = Field(None, description="driver nvmet: stable path of the SSD in the box")
+    serial: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,20}$")] | None = Field(
+        None, description="driver nvmet: serial number to present; derived from the UUID when absent"
+    )
+    owner: Name | None = Field(None, description="Pin the owner; otherwise the planner chooses and keeps it")
+
+
+class Box(Strict):
+    """``g35_ebof``: one EBOF box (variable of a host in group ebof)."""
+
+    driver: Literal["nvmet", "static"] = Field("static", description="How the box is configured")
+    portals: Annotated[tuple[BoxPortal, ...], Field(min_length=1)] = Field(description="Portals, one per rail and head")
+    namespaces: Annotated[tuple[BoxNamespace, ...], Field(min_length=1)] = Field(description="Namespaces it exports")
+    rated_gbps: float | None = Field(None, gt=0, description="Rated throughput, GB/s")
+
+
+class Nvme(Strict):
+    """``g35_nvme``: how hosts connect."""
+
+    host_uuid: UUID | None = Field(None, description="Host identity; derived from site and host name when absent")
+    io_queues: int = Field(8, ge=1, le=128, description="I/O queues per controller")
+    queue_size: int = Field(128, ge=16, le=1024, description="Entries per queue; RDMA is limited to 128 by the kernel")
+    keep_alive: int = Field(5, ge=1, le=120, description="Keep-alive timeout, seconds")
+    reconnect_delay: int = Field(2, ge=1, le=60, description="Delay between reconnect attempts, seconds")
+    controller_loss_timeout: int = Field(600, ge=-1, description="Give a lost controller up after, seconds; -1 never")
+    io_policy: Literal["numa", "round-robin", "queue-depth"] = Field("round-robin", description="Multipath policy")
+
+
+class HostPort(Strict):
+    """A data NIC port of a host."""
+
+    netdev: NetDevice = Field(description="Network device, for example enp65s0f0np0")
+    rail: Name = Field(description="Rail it is on")
+    address: Address = Field(description="Its address on the rail")
+
+
+class Storage(Strict):
+    """``g35_storage``: file systems of owned namespaces."""
+
+    mount_root: AbsolutePath = Field("/var/lib/g35/flash", description="Directory below which namespaces are mounted")
+    reserve_percent: int = Field(10, ge=1, le=50, description="Share of each file system the store may not use")
+    owns: tuple[Nqn, ...] = Field((), description="Host variable: subsystems this host claims as their owner")
+    destroy: tuple[UUID, ...] = Field(
+        (), description="Namespaces (UUID) whose foreign contents may be overwritten; remove after use"
+    )
+
+
+class MooncakeMaster(Strict):
+    """The Mooncake master."""
+
+    rpc_port: TcpPort = Field(50051, description="RPC port")
+    metrics_port: TcpPort = Field(9003, description="Admin and metrics port (no authentication: firewalled)")
+    lease: Annotated[str, Field(pattern=r"^\d+(ms|s|m)?$")] = Field(
+        "60s", description="Lease of a read key; longer than the longest prefill load"
+    )
+    eviction_high_watermark: float = Field(0.8, gt=0, lt=1, description="Memory use at which eviction starts")
+    eviction_ratio: float = Field(0.1, gt=0, lt=1, description="Share evicted at a time")
+    client_ttl: int = Field(10, ge=2, le=600, description="A store that is silent this long is dropped, seconds")
+    allocation_strategy: Literal["random", "free_ratio_first", "ssd_free_ratio_first", "local_first"] = Field(
+        "free_ratio_first", description="Where new values are placed"
+    )
+
+
+class MooncakeStore(Strict):
+    """The stores on the owners; one per namespace."""
+
+    segment_size: Bytes = Field(
+        4 * 2**30, gt=0, description="Memory landing zone per store; at least the largest burst"
+    )
+    local_buffer_size: Bytes = Field(
+        1342177280, gt=0, description="Registered staging buffer per store for flash reads and writes"
+    )
+    bucket_size: Bytes = Field(
+        256 * 2**20, gt=0, description="Size of a flash bucket file; must be well below the segment"
+    )
+    bucket_keys: int = Field(500, ge=1, description="Keys per bucket")
+    heartbeat: int = Field(1, ge=1, le=60, description="Offload heartbeat, seconds")
+    eviction_policy: Literal["fifo", "lru"] = Field(
+        "lru", description="Which bucket leaves a full flash directory first"
+    )
+    threads: int = Field(4, ge=1, le=64, description="Service threads per store")
+    rpc_port: TcpPort = Field(50052, description="RPC port of a host's first store; the next ones count up")
+    http_port: TcpPort = Field(9300, description="Health port of a host's first store; the next ones count up")
+    use_uring: bool = Field(True, description="Read flash through io_uring with O_DIRECT")
+
+
+class Mooncake(Strict):
+    """``g35_mooncake``: the KV pool."""
+
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+(\.post\d+)?$")] = Field(
+        "0.3.13.post1", description="Release, the same everywhere"
+    )
+    distribution: Literal[
+        "mooncake-transfer-engine", "mooncake-transfer-engine-cuda13", "mooncake-transfer-engine-non-cuda"
+    ] = Field("mooncake-transfer-engine-non-cuda", description="Wheel variant of this host")
+    wheelhouse: str = Field(
+        "wheelhouse", description="Directory of wheels on the controller, relative to the inventory"
+    )
+    user: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")] = Field("g35", description="Unprivileged user")
+    prefix: AbsolutePath = Field("/opt/g35/mooncake", description="Where the environments are installed")
+    master: MooncakeMaster = Field(default_factory=MooncakeMaster, description="The master")
+    store: MooncakeStore = Field(default_factory=MooncakeStore, description="The stores")
+
+
+class Validation(Strict):
+    """``g35_validate``: the final stage."""
+
+    value_size: Bytes = Field(
+        2**20, ge=4096, le=15 * 2**20, description="Size of a probe value; Mooncake objects stay below 16 MiB"
+    )
+    keys: int = Field(8, ge=1, le=4096, description="Probe values per owner that must come back from flash")
+
+
+class SiteHost(Strict):
+    """One host of the inventory with its merged, validated variables."""
+
+    name: str
+    groups: tuple[str, ...]
+    ports: tuple[HostPort, ...] = ()
+    box: Box | None = None
+    nvme: Nvme = Field(default_factory=Nvme)
+    storage: Storage = Field(default_factory=Storage)
+    mooncake: Mooncake = Field(default_factory=Mooncake)
+
+
+class Site(Strict):
+    """The whole site: what the user wants, validated. ``inventory`` is the source the user named (a path)."""
+
+    identity: SiteIdentity
+    fabric: Fabric
+    validation: Validation = Field(default_factory=Validation)
+    hosts: tuple[SiteHost, ...]
+    inventory: str
+
+    def group(self, name: str) -> tuple[SiteHost, ...]:
+        """Hosts of a group, in inventory order; ``cache_owners`` falls back to ``gpu_hosts`` when it is not used."""
+        found = tuple(host for host in self.hosts if name in host.groups)
+        if not found and name == "cache_owners":
+            return self.group("gpu_hosts")
+        return found
+
+    def host(self, name: str) -> SiteHost:
+        """The host of that name. Raises KeyError."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)

@@ -1,0 +1,1 @@
+"""Judges what was read and measured: checks, thresholds, verdicts."""

@@ -1,0 +1,183 @@
+"""The one door to the operating system: files, commands and time, under a root that tests can replace.
+
+Every stage reads and writes through a :class:`Host`. Unit tests hand in a ``Host`` whose root is a directory they
+filled and whose commands are answered by a script, so the logic that decides never needs the hardware.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence
+
+# A command's environment: enough to find tools, nothing of the caller's, messages in one language.
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "LANG": "C"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command did. ``code`` is 127 when the program is not installed, 124 when it ran out of time."""
+
+    argv: Sequence[str]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    def explain(self) -> str:
+        """One line for an error message: the command, its exit code and its last words."""
+        words = (self.err.strip() or self.out.strip() or "no output").splitlines()[-1]
+        return "%s: exit %d: %s" % (" ".join(self.argv), self.code, words)
+
+
+class CommandFailed(Exception):
+    """A command that had to succeed did not."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.explain())
+        self.result = result
+
+
+Runner = Callable[[Sequence[str], Optional[str], float], Result]
+
+
+def run_process(argv: Sequence[str], stdin: Optional[str], timeout: float) -> Result:
+    """Run ``argv`` without a shell in a scrubbed environment; ``timeout`` in seconds."""
+    try:
+        done = subprocess.run(
+            list(argv), input=stdin, capture_output=True, text=True, timeout=timeout, env=_ENVIRONMENT, check=False
+        )
+    except FileNotFoundError:
+        return Result(argv, 127, "", "%s: not installed" % argv[0])
+    except subprocess.TimeoutExpired:
+        return Result(argv, 124, "", "no answer within %g s" % timeout)
+    return Result(argv, done.returncode, done.stdout, done.stderr)
+
+
+class Host:
+    """Files and commands of one host.
+
+    ``root`` is prepended to every absolute path ("/" on a real host); ``runner`` runs commands; ``sleep`` and ``clock``
+    (seconds, monotonic) can be replaced so that tests never wait.
+    """
+
+    def __init__(
+        self,
+        root: str = "/",
+        runner: Runner = run_process,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.root = Path(root)
+        self._runner = runner
+        self.sleep = sleep
+        self.clock = clock
+
+    def path(self, absolute: str) -> Path:
+        """The real path of an absolute path on this host."""
+        return self.root / absolute.lstrip("/")
+
+    def run(self, argv: Sequence[str], stdin: Optional[str] = None, timeout: float = 60.0) -> Result:
+        """Run a command and return what it did; never raises for a bad exit."""
+        return self._runner(list(argv), stdin, timeout)
+
+    def must(self, argv: Sequence[str], stdin: Optional[str] = None, timeout: float = 60.0) -> Result:
+        """Run a command that has to succeed; raises CommandFailed."""
+        result = self.run(argv, stdin, timeout)
+        if not result.ok:
+            raise CommandFailed(result)
+        return result
+
+    def exists(self, absolute: str) -> bool:
+        return os.path.lexists(str(self.path(absolute)))
+
+    def read(self, absolute: str) -> Optional[str]:
+        """The file's text, or None where it cannot be read (absent, or an attribute that refuses)."""
+        try:
+            return self.path(absolute).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def read_value(self, absolute: str) -> Optional[str]:
+        """A sysfs or configfs attribute without its trailing newline and NUL, or None."""
+        text = self.read(absolute)
+        return None if text is None else text.rstrip("\n\0").strip()
+
+    def list(self, absolute: str) -> List[str]:
+        """Sorted names in a directory; empty where it does not exist."""
+        try:
+            return sorted(os.listdir(str(self.path(absolute))))
+        except OSError:
+            return []
+
+    def real(self, absolute: str) -> str:
+        """The path with links followed, as the host sees it (without the test root)."""
+        resolved = os.path.realpath(str(self.path(absolute)))
+        root = os.path.realpath(str(self.root))
+        return resolved if root == "/" else "/" + os.path.relpath(resolved, root)
+
+    def write_attribute(self, absolute: str, value: str) -> None:
+        """Write a sysfs or configfs attribute in place (never by rename). Raises OSError with the path."""
+        with open(str(self.path(absolute)), "w", encoding="utf-8") as handle:
+            handle.write(value)
+
+    def write_file(self, absolute: str, content: str, mode: int, owner: str = "root", group: str = "root") -> None:
+        """Write a file atomically (temporary file, fsync, rename) with its mode and owner set before it appears."""
+        target = self.path(absolute)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / (".%s.g35" % target.name)
+        descriptor = os.open(str(temporary), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.chmod(str(temporary), mode)
+        if os.geteuid() == 0:
+            os.chown(str(temporary), self.uid(owner), self.gid(group))
+        os.replace(str(temporary), str(target))
+
+    def remove_file(self, absolute: str) -> None:
+        """Remove a file; absent is fine."""
+        try:
+            self.path(absolute).unlink()
+        except FileNotFoundError:
+            pass
+
+    @staticmethod
+    def uid(name: str) -> int:
+        return pwd.getpwnam(name).pw_uid
+
+    @staticmethod
+    def gid(name: str) -> int:
+        return grp.getgrnam(name).gr_gid
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, interval: float = 0.5) -> bool:
+        """Poll ``condition`` for at most ``seconds``; True as soon as it holds."""
+        deadline = self.clock() + seconds
+        while True:
+            if condition():
+                return True
+            if self.clock() >= deadline:
+                return False
+            self.sleep(interval)
+
+
+def facts(host: Host) -> Dict[str, str]:
+    """What every message about a host may need: kernel release and distribution id and version."""
+    release = host.read_value("/proc/sys/kernel/osrelease") or ""
+    found = {"kernel": release, "id": "", "version": ""}
+    for line in (host.read("/etc/os-release") or "").splitlines():
+        key, _, value = line.partition("=")
+        if key == "ID":
+            found["id"] = value.strip('"')
+        elif key == "VERSION_ID":
+            found["version"] = value.strip('"')
+    return found
