@@ -105,20 +105,4 @@ class Plan:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Plan:
         """Read ``to_json`` output. Raises ansible.module_utils.g35.schema.SchemaError."""
-        hosts = tuple(
-            HostPlan(
-                host["name"],
-                **{name: load(kind, host[name]) for name, kind in STAGE_PLANS.items() if host.get(name) is not None},
-            )
-            for host in data["hosts"]
-        )
-        return Plan(
-            site=data["site"],
-            hosts=hosts,
-            ownership=tuple(Ownership(**item) for item in data["ownership"]),
-            stage_hosts={name: tuple(names) for name, names in data["stage_hosts"].items()},
-            disruptive=tuple(DisruptiveStep(**item) for item in data["disruptive"]),
-            warnings=tuple(data["warnings"]),
-            digest=data["digest"],
-            summary=dict(data["summary"]),
-        )
+        return load(Plan, data)

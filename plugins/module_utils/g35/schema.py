@@ -6,7 +6,9 @@ with its path, so that a hand-written role variable gets the same treatment as a
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import types
 import typing
 from typing import Any, Dict, List, Type, TypeVar
 
@@ -42,19 +44,19 @@ def _plain(value: Any) -> Any:
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, collections.abc.Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
 
 
 def _load(kind: Any, data: Any, path: str, problems: List[str]) -> Any:
     origin = typing.get_origin(kind)
-    if origin is typing.Union:
+    if origin is typing.Union or (origin is not None and origin is getattr(types, "UnionType", None)):
         inner = [item for item in typing.get_args(kind) if item is not type(None)]
         return None if data is None else _load(inner[0], data, path, problems)
     if origin in (tuple, list):
         return _load_sequence(kind, data, path, problems)
-    if origin is dict:
+    if origin in (dict, collections.abc.Mapping):
         return _load_mapping(kind, data, path, problems)
     if dataclasses.is_dataclass(kind):
         return _load_dataclass(kind, data, path, problems)
