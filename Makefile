@@ -1,0 +1,54 @@
+# Two commands matter: `make demo` (a whole tier in the virtual machine lab) and `make test` (everything that proves it).
+SHELL := /bin/bash
+BIN := .venv/bin
+LAB := inventories/lab
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: demo test setup lint unit package lab-test molecule soak docs bench clean help
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## Python environment in .venv
+	@tools/bootstrap.sh
+
+demo: setup ## Build or reuse the lab image, boot the lab, deploy, print the verdict and the report's path
+	@$(BIN)/g35ctl lab up --install-prerequisites
+	@$(BIN)/g35ctl bundle create -i $(LAB)
+	@$(BIN)/g35ctl deploy -i $(LAB) --yes
+
+test: lint unit package lab-test molecule ## Everything that runs in continuous integration
+
+lint: setup ## Formatting, types, playbooks, YAML, shell, generated documents
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	$(BIN)/ansible-lint --offline
+	$(BIN)/python docs/generate.py --check
+
+unit: setup ## Fast tests: no root, no network, no lab
+	$(BIN)/pytest tests/unit -n 2
+
+package: setup ## The wheel, installed into an empty environment outside the checkout
+	$(BIN)/pytest tests/package
+
+lab-test: setup ## End to end in the virtual machine lab
+	$(BIN)/g35ctl lab up --install-prerequisites
+	$(BIN)/pytest tests/lab -m 'lab and not soak'
+
+molecule: setup ## Each role on its own: check mode, converge, idempotence, verify
+	tools/molecule.sh
+
+soak: setup ## The long matrices: every interruption in every stage (hours)
+	$(BIN)/g35ctl lab up --install-prerequisites
+	$(BIN)/pytest tests/lab -m soak
+
+docs: setup ## Regenerate the variable reference and the roles' argument specs
+	$(BIN)/python docs/generate.py
+
+bench: setup ## Figures (never asserted)
+	$(BIN)/python tests/bench/plan_scale.py
+
+clean: ## Remove what builds and tests left in the tree
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
