@@ -144,6 +144,30 @@ class Host:
             os.chown(str(temporary), self.uid(owner), self.gid(group))
         os.replace(str(temporary), str(target))
 
+    def make_directory(self, absolute: str) -> None:
+        """Make one directory (a configfs item); one that exists is fine. Raises OSError with the path."""
+        try:
+            os.mkdir(str(self.path(absolute)))
+        except FileExistsError:
+            pass
+
+    def remove_directory(self, absolute: str) -> None:
+        """Remove an empty directory (a configfs item); absent is fine. Raises OSError with the path."""
+        try:
+            os.rmdir(str(self.path(absolute)))
+        except FileNotFoundError:
+            pass
+
+    def make_link(self, target: str, absolute: str) -> None:
+        """Make ``absolute`` a symbolic link to ``target``; one that exists is fine. Raises OSError with the path.
+
+        Never compares what a link says with ``target``: configfs answers a relative path for an absolute one.
+        """
+        try:
+            os.symlink(str(self.path(target)), str(self.path(absolute)))
+        except FileExistsError:
+            pass
+
     def remove_file(self, absolute: str) -> None:
         """Remove a file; absent is fine."""
         try:
