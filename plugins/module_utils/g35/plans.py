@@ -8,243 +8,262 @@ Field documentation here becomes the roles' argument specs and the variable refe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
+
+
+def _doc(text: str) -> Mapping[str, str]:
+    """Metadata of a field: one line that the argument specs and the variable reference show."""
+    return {"doc": text}
 
 
 @dataclass(frozen=True)
 class File:
     """A file that g35ctl owns on a host, rendered on the controller."""
 
-    path: str
-    content: str
-    mode: str = "0644"
-    owner: str = "root"
-    group: str = "root"
+    path: str = field(metadata=_doc("Absolute path on the host"))
+    content: str = field(metadata=_doc("The whole content"))
+    mode: str = field(default="0644", metadata=_doc("Mode, four octal digits"))
+    owner: str = field(default="root", metadata=_doc("Owning user"))
+    group: str = field(default="root", metadata=_doc("Owning group"))
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A systemd unit and what must be true of it. ``restart_on``: paths of files whose change calls for a restart."""
+    """A systemd unit and what must be true of it."""
 
-    name: str
-    enabled: bool = True
-    active: bool = True
-    restart_on: Tuple[str, ...] = ()
+    name: str = field(metadata=_doc("Name with its suffix"))
+    enabled: bool = field(default=True, metadata=_doc("Whether it must be enabled"))
+    active: bool = field(default=True, metadata=_doc("Whether it must be active"))
+    restart_on: Tuple[str, ...] = field(default=(), metadata=_doc("Paths of files whose change calls for a restart"))
 
 
 @dataclass(frozen=True)
 class Portal:
     """An NVMe-oF listening address of a box: one per rail and head."""
 
-    address: str
-    rail: str
-    transport: str = "rdma"
-    port: int = 4420
-    family: str = "ipv4"
-    port_id: int = 1
+    address: str = field(metadata=_doc("Address it listens on"))
+    rail: str = field(metadata=_doc("Rail of the address"))
+    transport: str = field(default="rdma", metadata=_doc("rdma or tcp"))
+    port: int = field(default=4420, metadata=_doc("Service port"))
+    family: str = field(default="ipv4", metadata=_doc("ipv4 or ipv6"))
+    port_id: int = field(
+        default=1, metadata=_doc("Number of the nvmet port; derived from the portal itself, so it stays")
+    )
 
 
 @dataclass(frozen=True)
 class TargetNamespace:
-    """One SSD exported as one subsystem. ``device`` is a stable path (/dev/disk/by-id/...) or a regular file."""
+    """One SSD exported through a subsystem."""
 
-    nqn: str
-    nsid: int
-    uuid: str
-    nguid: str
-    device: str
-    serial: str
-    model: str
-    allowed_hosts: Tuple[str, ...] = ()
+    nqn: str = field(metadata=_doc("NQN of its subsystem"))
+    nsid: int = field(metadata=_doc("Namespace identifier within the subsystem"))
+    uuid: str = field(metadata=_doc("UUID of the namespace; stays the same for life"))
+    nguid: str = field(metadata=_doc("The UUID without dashes"))
+    device: str = field(metadata=_doc("Stable path (/dev/disk/by-id/...) or a regular file"))
+    serial: str = field(metadata=_doc("Serial number to present, at most 20 characters"))
+    model: str = field(metadata=_doc("Model to present, at most 40 characters"))
+    allowed_hosts: Tuple[str, ...] = field(default=(), metadata=_doc("NQNs of the hosts that may connect"))
 
 
 @dataclass(frozen=True)
 class TargetPlan:
     """The nvmet configuration of a box. Ports and subsystems g35ctl did not make are never touched."""
 
-    site: str
-    portals: Tuple[Portal, ...]
-    namespaces: Tuple[TargetNamespace, ...]
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    portals: Tuple[Portal, ...] = field(metadata=_doc("Portals to listen on"))
+    namespaces: Tuple[TargetNamespace, ...] = field(metadata=_doc("Namespaces to export"))
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
 
 @dataclass(frozen=True)
 class FabricPort:
     """A data NIC port on a rail."""
 
-    netdev: str
-    rail: str
-    address: str
-    prefix_length: int
-    mtu: int
+    netdev: str = field(metadata=_doc("Network device"))
+    rail: str = field(metadata=_doc("Rail it is on"))
+    address: str = field(metadata=_doc("Its address on the rail"))
+    prefix_length: int = field(metadata=_doc("Prefix length of the rail's subnet"))
+    mtu: int = field(metadata=_doc("MTU, bytes"))
 
 
 @dataclass(frozen=True)
 class FabricPlan:
-    """RoCE settings of a host: the traffic contract applied to its ports.
+    """RoCE settings of a host: the traffic contract applied to its ports."""
 
-    ``lossless`` is "required" or "unavailable" (the site accepted a NIC without DCB by name). ``tos`` is DSCP<<2|2.
-    """
-
-    site: str
-    transport: str
-    ports: Tuple[FabricPort, ...]
-    dscp: int
-    priority: int
-    cnp_dscp: int
-    cnp_priority: int
-    tos: int
-    bandwidth_percent: int
-    lossless: str = "required"
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    transport: str = field(metadata=_doc("rdma or tcp"))
+    ports: Tuple[FabricPort, ...] = field(metadata=_doc("Data ports"))
+    dscp: int = field(metadata=_doc("DSCP of RoCE data"))
+    priority: int = field(metadata=_doc("Priority of RoCE data; PFC is on for it alone"))
+    cnp_dscp: int = field(metadata=_doc("DSCP of congestion notification packets"))
+    cnp_priority: int = field(metadata=_doc("Priority of congestion notification packets; strict, no PFC"))
+    tos: int = field(metadata=_doc("ToS byte of RoCE data: DSCP<<2|2"))
+    bandwidth_percent: int = field(metadata=_doc("ETS share of the RoCE traffic class, percent"))
+    lossless: str = field(
+        default="required", metadata=_doc("required, or unavailable: the site accepted NICs without DCB by name")
+    )
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
 
 @dataclass(frozen=True)
 class ConnectPath:
     """One controller: a subsystem reached through one portal from one port of this host."""
 
-    nqn: str
-    transport: str
-    address: str
-    port: int
-    source_address: str
-    netdev: str
-    rail: str
+    nqn: str = field(metadata=_doc("NQN of the subsystem"))
+    transport: str = field(metadata=_doc("rdma or tcp"))
+    address: str = field(metadata=_doc("Address of the portal"))
+    port: int = field(metadata=_doc("Service port of the portal"))
+    source_address: str = field(metadata=_doc("Address of this host on the rail"))
+    netdev: str = field(metadata=_doc("Network device that holds the source address"))
+    rail: str = field(metadata=_doc("Rail both are on"))
 
 
 @dataclass(frozen=True)
 class ConnectPlan:
-    """Every path this host must hold, and how it introduces itself. ``managed_nqns`` are all subsystems of the site:
-    controllers to those that are not in ``paths`` are stale and get disconnected; others are never touched."""
+    """Every path this host must hold, and how it introduces itself."""
 
-    site: str
-    host_uuid: str
-    host_nqn: str
-    paths: Tuple[ConnectPath, ...]
-    managed_nqns: Tuple[str, ...]
-    io_queues: int
-    queue_size: int
-    keep_alive: int
-    reconnect_delay: int
-    controller_loss_timeout: int
-    tos: int
-    io_policy: str
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    host_uuid: str = field(metadata=_doc("Host identifier (hostid)"))
+    host_nqn: str = field(metadata=_doc("Host NQN; carries the same UUID"))
+    paths: Tuple[ConnectPath, ...] = field(metadata=_doc("Paths to hold"))
+    managed_nqns: Tuple[str, ...] = field(
+        metadata=_doc(
+            "All subsystems of the site: controllers to those without a path here are stale and get disconnected;"
+            " others are never touched"
+        )
+    )
+    io_queues: int = field(metadata=_doc("I/O queues per controller"))
+    queue_size: int = field(metadata=_doc("Entries per queue"))
+    keep_alive: int = field(metadata=_doc("Keep-alive timeout, seconds"))
+    reconnect_delay: int = field(metadata=_doc("Delay between reconnect attempts, seconds"))
+    controller_loss_timeout: int = field(metadata=_doc("Give a lost controller up after, seconds; -1 never"))
+    tos: int = field(metadata=_doc("ToS byte of the connections (rdma); 0 with tcp: not set"))
+    io_policy: str = field(metadata=_doc("Multipath policy: numa, round-robin or queue-depth"))
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
 
 @dataclass(frozen=True)
 class Mount:
     """A namespace owned by this host: its file system and where it is mounted."""
 
-    nqn: str
-    nsid: int
-    uuid: str
-    size: int
-    mount_point: str
+    nqn: str = field(metadata=_doc("NQN of its subsystem"))
+    nsid: int = field(metadata=_doc("Namespace identifier within the subsystem"))
+    uuid: str = field(metadata=_doc("UUID of the namespace"))
+    size: int = field(metadata=_doc("Capacity of the namespace, bytes"))
+    mount_point: str = field(metadata=_doc("Where its file system is mounted"))
 
 
 @dataclass(frozen=True)
 class StoragePlan:
-    """The file systems of the namespaces this host owns. ``destroy`` lists the UUIDs of namespaces whose present
-    contents, not made by g35ctl, may be overwritten: data is only ever destroyed by name."""
+    """The file systems of the namespaces this host owns. Data is only ever destroyed by name."""
 
-    site: str
-    host: str
-    mounts: Tuple[Mount, ...]
-    file_system: str = "xfs"
-    destroy: Tuple[str, ...] = ()
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    host: str = field(metadata=_doc("Inventory name of this host: the owner in marker files"))
+    mounts: Tuple[Mount, ...] = field(metadata=_doc("Owned namespaces"))
+    file_system: str = field(default="xfs", metadata=_doc("Kind of file system"))
+    destroy: Tuple[str, ...] = field(
+        default=(), metadata=_doc("UUIDs of namespaces whose foreign contents may be overwritten")
+    )
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """A Python wheel that the controller pushes; ``sha256`` in hexadecimal."""
+    """A Python wheel that the controller pushes."""
 
-    name: str
-    sha256: str
+    name: str = field(metadata=_doc("File name"))
+    sha256: str = field(metadata=_doc("SHA-256 of the file, hexadecimal"))
 
 
 @dataclass(frozen=True)
 class RuntimePlan:
     """Mooncake's own Python environment on a host, at ``<prefix>/<version>-<digest>`` (``current`` links to it)."""
 
-    version: str
-    distribution: str
-    wheels: Tuple[Wheel, ...]
-    wheel_directory: str
-    prefix: str
-    user: str
+    version: str = field(metadata=_doc("Release of Mooncake"))
+    distribution: str = field(metadata=_doc("Name of its wheel"))
+    wheels: Tuple[Wheel, ...] = field(metadata=_doc("The wheel and everything it needs"))
+    wheel_directory: str = field(metadata=_doc("Directory of the wheels on the controller"))
+    prefix: str = field(metadata=_doc("Where environments are installed"))
+    user: str = field(metadata=_doc("Unprivileged user of the services"))
 
 
 @dataclass(frozen=True)
 class MasterPlan:
     """A Mooncake master on this host: where it must answer, and what its files and units are."""
 
-    site: str
-    address: str
-    rpc_port: int
-    metrics_port: int
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    address: str = field(metadata=_doc("Address it binds to"))
+    rpc_port: int = field(metadata=_doc("RPC port"))
+    metrics_port: int = field(metadata=_doc("Admin and metrics port"))
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the master"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the master"))
 
 
 @dataclass(frozen=True)
 class StoreInstance:
-    """One ``mooncake_client`` that owns one flash directory. Sizes in bytes."""
+    """One ``mooncake_client`` that owns one flash directory."""
 
-    name: str
-    address: str
-    rpc_port: int
-    http_port: int
-    protocol: str
-    devices: Tuple[str, ...]
-    segment_size: int
-    directory: str
-    namespace_uuid: str
-    capacity: int
-    unit: str
+    name: str = field(metadata=_doc("Name of the store: the UUID of its namespace"))
+    address: str = field(metadata=_doc("Address it binds to and is known by"))
+    rpc_port: int = field(metadata=_doc("RPC port"))
+    http_port: int = field(metadata=_doc("Health and metrics port"))
+    protocol: str = field(metadata=_doc("rdma or tcp"))
+    devices: Tuple[str, ...] = field(
+        metadata=_doc("Network devices whose RDMA devices carry the data; resolved on the host; none with tcp")
+    )
+    segment_size: int = field(metadata=_doc("Memory landing zone, bytes"))
+    directory: str = field(metadata=_doc("Flash directory, below the mount point"))
+    namespace_uuid: str = field(metadata=_doc("UUID of the namespace it lies on"))
+    capacity: int = field(metadata=_doc("What the store may use of the file system, bytes"))
+    unit: str = field(metadata=_doc("Its systemd unit"))
+    mount_point: str = field(default="", metadata=_doc("Mount point its directory lies on"))
+    local_buffer_size: int = field(default=0, metadata=_doc("Registered staging buffer, bytes"))
 
 
 @dataclass(frozen=True)
 class StorePlan:
     """The stores of a cache owner."""
 
-    site: str
-    master_address: str
-    instances: Tuple[StoreInstance, ...]
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    master_address: str = field(metadata=_doc("RPC address of the master, address:port"))
+    instances: Tuple[StoreInstance, ...] = field(metadata=_doc("Stores, one per owned namespace"))
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stores"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stores"))
+    master_admin: str = field(default="", metadata=_doc("Admin and metrics address of the master, address:port"))
 
 
 @dataclass(frozen=True)
 class CachePlan:
     """Everything Mooncake on one host: the environment, the firewall, and whichever of master and stores it has."""
 
-    site: str
-    runtime: RuntimePlan
-    master: Optional[MasterPlan] = None
-    store: Optional[StorePlan] = None
-    files: Tuple[File, ...] = ()
-    units: Tuple[Unit, ...] = ()
+    site: str = field(metadata=_doc("Name of the site"))
+    runtime: RuntimePlan = field(metadata=_doc("Python environment"))
+    master: Optional[MasterPlan] = field(default=None, metadata=_doc("The master, on its host"))
+    store: Optional[StorePlan] = field(default=None, metadata=_doc("The stores, on owners"))
+    files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
+    units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
 
 @dataclass(frozen=True)
 class ProbePlan:
     """What the functional validation needs to write and read values from this host."""
 
-    site: str
-    python: str
-    local_address: str
-    protocol: str
-    devices: Tuple[str, ...]
-    master_rpc: str
-    master_admin: str
-    segments: Dict[str, Tuple[str, ...]] = field(default_factory=dict)
-    total_capacity: int = 0
-    value_size: int = 1048576
-    segment_size: int = 0
-    keys: int = 8
+    site: str = field(metadata=_doc("Name of the site"))
+    python: str = field(metadata=_doc("Python interpreter of Mooncake's environment"))
+    local_address: str = field(metadata=_doc("Address of this host on the first rail it has"))
+    protocol: str = field(metadata=_doc("rdma or tcp"))
+    devices: Tuple[str, ...] = field(metadata=_doc("Network devices whose RDMA devices carry the data; none with tcp"))
+    master_rpc: str = field(metadata=_doc("RPC address of the master, address:port"))
+    master_admin: str = field(metadata=_doc("Admin address of the master, address:port"))
+    segments: Dict[str, Tuple[str, ...]] = field(
+        default_factory=dict, metadata=_doc("Owner host to its segments (address:port) that this host writes to")
+    )
+    total_capacity: int = field(default=0, metadata=_doc("Flash capacity of all stores together, bytes"))
+    value_size: int = field(default=1048576, metadata=_doc("Size of a probe value, bytes"))
+    segment_size: int = field(default=0, metadata=_doc("Largest memory segment of those stores, bytes"))
+    keys: int = field(default=8, metadata=_doc("Probe values per owner"))
+    user: str = field(default="g35", metadata=_doc("Unprivileged user that runs the probe"))
