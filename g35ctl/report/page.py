@@ -1,0 +1,99 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no image from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from g35ctl.report.document import CheckPart, Document
+from g35ctl.report.strings import ENGLISH, Strings
+from g35ctl.report.topology import lay_out
+from g35ctl.site.sizes import format_size
+
+
+@dataclass(frozen=True)
+class CheckGroup:
+    """The checks of one suite on one host (``host`` is empty for the cluster's)."""
+
+    suite: str
+    host: str
+    checks: tuple[CheckPart, ...]
+
+    @property
+    def worst(self) -> str:
+        """The gravest grade in the group."""
+        grades = {check.grade for check in self.checks}
+        return next((grade for grade in ("FAIL", "WARN", "PASS", "SKIP") if grade in grades), "SKIP")
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """The same failure on one or more hosts, told once."""
+
+    stage: str
+    check: str
+    subject: str
+    observed: str
+    expected: str
+    remedy: str
+    hosts: tuple[str, ...]
+
+
+def group_checks(checks: Sequence[CheckPart]) -> tuple[CheckGroup, ...]:
+    """Checks by suite and host, in the order in which they first occur."""
+    found: dict[tuple[str, str], list[CheckPart]] = {}
+    for check in checks:
+        found.setdefault((check.suite, check.host), []).append(check)
+    return tuple(CheckGroup(suite, host, tuple(items)) for (suite, host), items in found.items())
+
+
+def group_failures(document: Document) -> tuple[FailureGroup, ...]:
+    """Failures that differ only in their host, grouped; in the order in which they first occur."""
+    found: dict[tuple[str, str, str, str, str, str], list[str]] = {}
+    for item in document.failures:
+        key = (item.stage, item.check, item.subject, item.observed, item.expected, item.remedy)
+        hosts = found.setdefault(key, [])
+        if item.host and item.host not in hosts:
+            hosts.append(item.host)
+    return tuple(FailureGroup(*key, tuple(hosts)) for key, hosts in found.items())
+
+
+def duration(seconds: float) -> str:
+    """``75.3`` -> ``1 min 15 s``; below a minute with one decimal."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min {rest:02d} s" if hours else f"{minutes} min {rest:02d} s"
+
+
+def render(document: Document, strings: Strings = ENGLISH) -> str:
+    """The page. Everything from the outside is escaped; undefined template names are errors, never blanks."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("g35ctl.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["duration"] = duration
+    environment.filters["size"] = format_size
+    template = environment.get_template("report.html.j2")
+    return template.render(
+        document=document,
+        strings=strings,
+        groups=group_checks(document.checks),
+        failures=group_failures(document),
+        stage_hosts=_stage_hosts(document),
+        drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
+    )
+
+
+def _stage_hosts(document: Document) -> tuple[str, ...]:
+    """Every host that occurs in a stage, in the topology's order first."""
+    known = [box.name for box in document.topology.boxes] + [host.name for host in document.topology.hosts]
+    seen = {host for stage in document.stages for host in stage.hosts}
+    return tuple([name for name in known if name in seen] + sorted(seen - set(known)))
