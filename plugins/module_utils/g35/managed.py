@@ -149,12 +149,28 @@ def removal_changes(host: Host, files: Sequence[File], units: Sequence[Unit]) ->
         have = seen.get(unit.name, {})
         if have.get("ActiveState") in ("active", "activating", "failed") or have.get("UnitFileState") == "enabled":
             todo.append(Change(unit.name, "present", "stopped and disabled", _remover(host, unit.name)))
+    # The library serves the boot units of every stage on this host; the last one to go takes it along.
+    going = {item.path for item in files}
+    plans = ["%s/%s" % (CONFIG, name) for name in host.list(CONFIG) if name.endswith(".json")]
+    shared = any(path not in going for path in plans)
     for item in files:
-        if host.exists(item.path):
+        if host.exists(item.path) and not item.path.startswith(LIBRARY + "/"):
             todo.append(Change(item.path, "present", "absent", _unlinker(host, item.path)))
+    if host.exists(LIBRARY) and any(path.startswith(LIBRARY + "/") for path in going) and not shared:
+        todo.append(Change(LIBRARY, "present", "absent", lambda: _remove_library(host)))
     if any(item.path.startswith("/etc/systemd/system/") and host.exists(item.path) for item in files):
         todo.append(Change("systemd", "unit files removed", "reloaded", lambda: _call(host, "daemon-reload")))
     return todo
+
+
+def _remove_library(host: Host) -> None:
+    for directory in (LIBRARY + "/__pycache__", LIBRARY):
+        for name in host.list(directory):
+            if name != "__pycache__":
+                host.remove_file("%s/%s" % (directory, name))
+        host.remove_directory(directory)
+    if not host.list(LIBRARY.rpartition("/")[0]):
+        host.remove_directory(LIBRARY.rpartition("/")[0])
 
 
 def _call(host: Host, *arguments: str) -> None:
