@@ -216,7 +216,13 @@ def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Docu
         topology=_topology(plan, site),
         capacity=_capacity(plan),
         stages=tuple(
-            StagePart(item.stage, item.seconds, dict(item.hosts), dict(item.module_executions), item.changed_tasks)
+            StagePart(
+                item.stage,
+                round(float(item.seconds), 3),
+                dict(item.hosts),
+                dict(item.module_executions),
+                item.changed_tasks,
+            )
             for item in run.stages
         ),
         checks=checks,
@@ -265,7 +271,7 @@ def _run(run: Run) -> RunPart:
         run.verb,
         run.site,
         run.started,
-        round(run.seconds, 3),
+        round(float(run.seconds), 3),
         int(run.exit_code),
         run.exit_code.name,
         run.changed,
@@ -285,7 +291,7 @@ def _topology(plan: Plan, site: Site) -> TopologyPart:
             host.name,
             tuple(EndpointPart(portal.rail, str(portal.address)) for portal in host.box.portals),
             tuple(by_box.get(host.name, ())),
-            host.box.rated_gbps or 0.0,
+            float(host.box.rated_gbps or 0),
         )
         for host in site.hosts
         if host.box is not None
