@@ -9,12 +9,12 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from g35ctl.lab.commands import Say
+from g35ctl.lab.commands import Say, run
 from g35ctl.lab.image import Image
 from g35ctl.lab.paths import images_root
 from g35ctl.lab.qemu import BINARY, Accelerator
 
-EMULATION = Accelerator("tcg,thread=multi,tb-size=256", "max", "")
+EMULATION = Accelerator("tcg,thread=multi,tb-size=256", "max,svm=off", "")
 HARDWARE = Accelerator("kvm", "host", "a guest kernel reached user space under KVM")
 FIRST_LINE_SECONDS = 6.0
 USER_SPACE_SECONDS = 20.0
@@ -23,7 +23,7 @@ PROBE_ANSWER = b"g35lab: probe reached user space"
 
 
 def choose(image: Image, say: Say, *, kvm: Path = Path("/dev/kvm")) -> Accelerator:
-    """KVM if a guest kernel boots under it on this machine, else emulation. The answer is kept until something changes."""
+    """KVM if a guest kernel boots under it on this machine, else emulation. The answer is kept."""
     if not os.access(kvm, os.R_OK | os.W_OK):
         return _emulation(f"{kvm} is missing or not accessible")
     cache = images_root() / "accelerator.json"
@@ -49,8 +49,8 @@ def _emulation(reason: str) -> Accelerator:
 
 def _machine_key(kvm: Path) -> str:
     status = kvm.stat()
-    binary = subprocess.run([BINARY, "--version"], check=False, capture_output=True, text=True).stdout.partition("\n")[0]
-    return f"{os.uname().release} {binary} {status.st_rdev} {status.st_ino} {_cpu_model()}"
+    version = run([BINARY, "--version"], what="asking QEMU for its version").partition("\n")[0]
+    return f"{os.uname().release} {version} {status.st_rdev} {status.st_ino} {_cpu_model()}"
 
 
 def _cpu_model() -> str:
@@ -65,9 +65,7 @@ def _probe(image: Image) -> Accelerator:
     argv += ["-accel", HARDWARE.accel, "-cpu", HARDWARE.cpu, "-serial", "stdio"]
     argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     argv += ["-append", f"console=ttyS0 earlyprintk=ttyS0 panic=-1 {PROBE_ARGUMENT}"]
-    with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         try:

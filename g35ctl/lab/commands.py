@@ -24,7 +24,10 @@ def run(
     pass_fds: Sequence[int] = (),
     cwd: Path | None = None,
 ) -> str:
-    """Run ``argv`` and return its standard output; ``what`` names the step. Raises :class:`G35Error` with its last words."""
+    """Run ``argv`` and return its standard output; ``what`` names the step.
+
+    Raises :class:`G35Error` with its last words when it fails or takes longer than ``timeout`` seconds.
+    """
     try:
         done = subprocess.run(
             list(argv),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -76,14 +76,16 @@ class _Builder:
         self.image = image
         self.say = say
         self.base = images_root() / f"base-{wanted.base_id}"
+        self.module = images_root() / f"module-{wanted.module_id}" / "g35dcb.ko"
         self.log = image.root / "build.log"
 
     def build(self) -> None:
         self.image.root.mkdir(parents=True, exist_ok=True)
         self.base.mkdir(parents=True, exist_ok=True)
+        self.module.parent.mkdir(parents=True, exist_ok=True)
         (self.image.root / "recipe.json").write_text(json.dumps(asdict(self.recipe), indent=2) + "\n")
         self._step(self.base / "rootfs.tar", f"installing Debian {self.recipe.suite} packages", self._packages)
-        self._step(self.image.root / "g35dcb.ko", "building the DCB kernel module", self._module)
+        self._step(self.module, "building the DCB kernel module", self._module)
         self._step(self.image.disk, "writing the root file system, kernel and initramfs", self._root_disk)
 
     def _step(self, result: Path, what: str, make: Callable[[Path], None]) -> None:
@@ -120,9 +122,9 @@ class _Builder:
         kernel = _kernel_version(tree)
         updates = tree / "lib" / "modules" / kernel / "updates"
         updates.mkdir(exist_ok=True)
-        shutil.copyfile(self.image.root / "g35dcb.ko", updates / "g35dcb.ko")
+        shutil.copyfile(self.module, updates / "g35dcb.ko")
         run_logged(["chroot", str(tree), "depmod", kernel], self.log, what="indexing the guest's kernel modules")
-        configure_tree(tree, self.recipe.masked_units)
+        configure_tree(tree, self.recipe)
         shutil.copyfile(tree / "boot" / f"vmlinuz-{kernel}", self.image.kernel)
         entries = initramfs.entries_from_tree(tree, kernel, file_bytes("initramfs_init"))
         self.image.initrd.write_bytes(gzip.compress(initramfs.cpio_newc(entries), compresslevel=6, mtime=0))
@@ -147,7 +149,11 @@ def _kernel_version(tree: Path) -> str:
     return versions[0]
 
 
-def configure_tree(tree: Path, masked_units: tuple[str, ...]) -> None:
+def _lines(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def configure_tree(tree: Path, wanted: Recipe) -> None:
     """Make an unpacked Debian tree a lab guest: our units and settings in, identities and boot-time ballast out."""
 
     def put(path: str, content: bytes, mode: int = 0o644) -> None:
@@ -169,14 +175,17 @@ def configure_tree(tree: Path, masked_units: tuple[str, ...]) -> None:
     put("etc/ssh/sshd_config.d/lab.conf", file_bytes("sshd_lab.conf"))
     put("etc/modules-load.d/g35dcb.conf", b"g35dcb\n")
     put("etc/modprobe.d/g35dcb.conf", b"options g35dcb netdevs=eth1,eth2\n")
+    put("etc/modprobe.d/g35lab.conf", _lines(f"blacklist {module}" for module in wanted.unwanted_modules))
+    put("etc/rdma/modules/rdma.conf", _lines(wanted.rdma_modules))
     put("etc/fstab", b"")
     put("etc/resolv.conf", b"")
-    put("etc/machine-id", b"")
+    # An empty one would make the first boot apply the presets. Each guest gets its own from its command line.
+    put("etc/machine-id", b"0" * 31 + b"1\n")
     put("etc/hostname", b"g35lab\n")
     for key in (tree / "etc" / "ssh").glob("ssh_host_*"):
         key.unlink()
-    for unit in masked_units:
+    for unit in wanted.masked_units:
         link(f"etc/systemd/system/{unit}", "/dev/null")
-    for unit in DISABLED_UNITS:
-        for enabled in (tree / "etc" / "systemd" / "system").glob(f"*/{unit}"):
-            enabled.unlink()
+    for wants in (tree / "etc" / "systemd" / "system").glob("*.wants"):
+        for unit in DISABLED_UNITS:
+            (wants / unit).unlink(missing_ok=True)

@@ -99,7 +99,7 @@ def entries_from_tree(tree: Path, kernel: str, init_script: bytes) -> list[Entry
 
 
 def cpio_newc(entries: Iterable[Entry]) -> bytes:
-    """The entries as a cpio archive in the "newc" format that the kernel unpacks; the same entries give the same bytes."""
+    """The entries as a cpio archive in the kernel's "newc" format; the same entries give the same bytes."""
     out = bytearray()
     for number, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], start=1):
         name = entry.path.encode() + b"\0"

@@ -17,7 +17,7 @@ from g35ctl.lab.topology import Topology
 GENERATED = "lab_generated.yml"
 # Below a dot directory: Ansible reads every other file of an inventory directory as inventory.
 KNOWN_HOSTS = Path(".lab", "known_hosts")
-_HEADER = "# Written by g35ctl lab up; changes are lost. What is wanted of these hosts is in hosts.yml and group_vars.\n"
+_HEADER = "# Written by g35ctl lab up; changes are lost. What is wanted of the hosts is in hosts.yml and group_vars.\n"
 
 
 def default_directory() -> Path:

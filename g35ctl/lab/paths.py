@@ -97,6 +97,11 @@ class LabPaths:
         return self.root / "known_hosts"
 
     @property
+    def topology(self) -> Path:
+        """The topology that ``up`` brought up last."""
+        return self.root / "topology.json"
+
+    @property
     def inventory_record(self) -> Path:
         """The inventory directory that was written last."""
         return self.root / "inventory-dir"

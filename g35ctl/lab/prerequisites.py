@@ -75,7 +75,8 @@ def require(say: Say, *, install: bool) -> None:
     steps = []
     if missing.packages:
         steps.append(
-            "apt-get install --no-install-recommends " + " ".join(missing.packages)
+            "apt-get install --no-install-recommends "
+            + " ".join(missing.packages)
             + " (or g35ctl lab up --install-prerequisites)"
         )
     if missing.obstacles:

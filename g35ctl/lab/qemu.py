@@ -64,7 +64,7 @@ def guest_argv(
     argv += ["-drive", f"if=none,id=root,format=qcow2,cache=writeback,discard=unmap,file={_escaped(paths.overlay)}"]
     argv += ["-device", "virtio-blk-pci,drive=root,addr=0x3"]
     # restrict=on: the guest can reach nothing through this network, it can only be reached, from this machine alone.
-    argv += ["-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"]
+    argv += ["-netdev", f"user,id=management,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:{port}-:22"]
     argv += ["-device", _nic("management", topology.mac(guest, 0), 4)]
     for number, (rail, descriptor) in enumerate(zip(topology.rails, tap_descriptors, strict=True), start=1):
         argv += ["-netdev", f"tap,id=rail-{rail.name},fd={descriptor}"]
@@ -78,7 +78,7 @@ def guest_argv(
 
 
 def _nic(netdev: str, mac: str, slot: int) -> str:
-    return f"virtio-net-pci,netdev={netdev},id=nic-{netdev},mac={mac},romfile=,addr={slot:#x}"
+    return f"virtio-net-pci,netdev={netdev},id=nic-{netdev},mac={mac},speed=100000,duplex=full,romfile=,addr={slot:#x}"
 
 
 def _escaped(path: Path) -> str:

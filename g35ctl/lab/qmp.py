@@ -11,7 +11,9 @@ from pathlib import Path
 from g35ctl.errors import G35Error
 
 
-def execute(path: Path, command: str, arguments: Mapping[str, object] | None = None, *, timeout: float = 10.0) -> object:
+def execute(
+    path: Path, command: str, arguments: Mapping[str, object] | None = None, *, timeout: float = 10.0
+) -> object:
     """Run one QMP command on the socket at ``path`` and return its result.
 
     Raises :class:`G35Error` when nothing listens there, the answer is late, or QEMU refuses.
@@ -32,9 +34,7 @@ def execute(path: Path, command: str, arguments: Mapping[str, object] | None = N
                     raise G35Error(f"QEMU refused {name}", why=str(message["error"]))
             return message.get("return")
     except OSError as error:
-        raise G35Error(
-            f"QEMU does not answer on {path}", why=str(error), next_command="g35ctl lab status"
-        ) from error
+        raise G35Error(f"QEMU does not answer on {path}", why=str(error), next_command="g35ctl lab status") from error
 
 
 def _connect(path: Path, timeout: float) -> socket.socket:

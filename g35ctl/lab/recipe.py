@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-FORMAT = 1
-"""Raised when the way images are put together changes without any of the hashed inputs changing."""
+BASE_FORMAT = 1
+TREE_FORMAT = 1
+"""Raised by hand when image.py changes what comes out (of the package step, of the later steps) for the same recipe."""
 
 PACKAGES = (
     "acl",
@@ -52,20 +53,55 @@ PACKAGES = (
 MASKED_UNITS = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
+    "dev-mqueue.mount",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
     "getty@tty1.service",
+    "modprobe@dm_mod.service",
+    "modprobe@drm.service",
+    "modprobe@efi_pstore.service",
+    "modprobe@fuse.service",
+    "modprobe@loop.service",
     "nvmf-autoconnect.service",
+    "rdma-ndd.service",
     "serial-getty@ttyS0.service",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-tracing.mount",
     "systemd-binfmt.service",
+    "systemd-firstboot.service",
+    "systemd-initctl.socket",
+    "systemd-journal-flush.service",
     "systemd-logind.service",
     "systemd-networkd-wait-online.service",
     "systemd-pstore.service",
     "systemd-update-utmp-runlevel.service",
     "systemd-update-utmp.service",
+    "uuidd.socket",
 )
+# Drivers of the emulated machine that nothing here needs; each costs a udev worker and a module load at boot.
+UNWANTED_MODULES = (
+    "ahci",
+    "evdev",
+    "i2c_i801",
+    "iTCO_wdt",
+    "kvm",
+    "kvm_amd",
+    "kvm_intel",
+    "lpc_ich",
+    "pcspkr",
+    "powernow_k8",
+    "psmouse",
+    "serio_raw",
+    "sha512_ssse3",
+    "sha256_ssse3",
+    "sha1_ssse3",
+    "ghash_clmulni_intel",
+    "aesni_intel",
+)
+# The RDMA consumers this tier uses; the package's own list adds iSER and NFS, which load half the SCSI stack.
+RDMA_MODULES = ("ib_uverbs", "rdma_ucm")
 DISABLED_UNITS = ("chrony.service", "systemd-networkd.service", "systemd-timesyncd.service")
 
 _RENAMED = {"trixie": {"libcurl4": "libcurl4t64", "libnuma1": "libnuma1", "librdmacm1": "librdmacm1t64"}}
@@ -77,12 +113,11 @@ def file_bytes(name: str) -> bytes:
     return (resources.files("g35ctl.lab") / "files" / name).read_bytes()
 
 
+MODULE_FILES = ("Makefile", "build_module.sh", "g35dcb.c")
 FILES = (
-    "Makefile",
-    "build_module.sh",
+    *MODULE_FILES,
     "g35-lab-seed",
     "g35-lab-seed.service",
-    "g35dcb.c",
     "initramfs_init",
     "sshd_lab.conf",
 )
@@ -90,23 +125,32 @@ FILES = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what an image contains. Two hashes: of the package tree alone, and of the whole."""
+    """Everything that decides what an image contains. Each costly step has its own hash."""
 
     suite: str
     packages: tuple[str, ...]
     masked_units: tuple[str, ...]
+    unwanted_modules: tuple[str, ...]
+    rdma_modules: tuple[str, ...]
     mirror: str
     file_digests: tuple[tuple[str, str], ...]
 
     @property
     def base_id(self) -> str:
         """Names the package tree: the expensive part, shared by recipes that differ in their own files only."""
-        return _digest([FORMAT, self.suite, list(self.packages), self.mirror])
+        return _digest([BASE_FORMAT, self.suite, list(self.packages), self.mirror])
+
+    @property
+    def module_id(self) -> str:
+        """Names the kernel module built for that package tree's kernel."""
+        sources = [list(pair) for pair in self.file_digests if pair[0] in MODULE_FILES]
+        return _digest([self.base_id, sources])
 
     @property
     def image_id(self) -> str:
         """Names the finished image."""
-        return _digest([self.base_id, list(self.masked_units), [list(pair) for pair in self.file_digests]])
+        settings = [list(self.masked_units), list(self.unwanted_modules), list(self.rdma_modules)]
+        return _digest([TREE_FORMAT, self.base_id, settings, [list(pair) for pair in self.file_digests]])
 
 
 def recipe(suite: str) -> Recipe:
@@ -116,6 +160,8 @@ def recipe(suite: str) -> Recipe:
         suite=suite,
         packages=tuple(renamed.get(package, package) for package in PACKAGES),
         masked_units=MASKED_UNITS,
+        unwanted_modules=UNWANTED_MODULES,
+        rdma_modules=RDMA_MODULES,
         mirror=os.environ.get("G35_LAB_MIRROR", ""),
         file_digests=tuple((name, hashlib.sha256(file_bytes(name)).hexdigest()) for name in FILES),
     )

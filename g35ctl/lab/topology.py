@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
@@ -21,7 +22,7 @@ _RAIL_NAME = re.compile(r"[a-z][a-z0-9]{0,3}")
 
 @dataclass(frozen=True)
 class Rail:
-    """One of the parallel data networks; its subnet comes from the documentation ranges so that it can clash with nothing."""
+    """One of the parallel data networks. Subnets come from the documentation ranges, so they clash with nothing."""
 
     name: str
     subnet: str
@@ -77,7 +78,7 @@ class Topology:
             found.append("it has no guest")
         for what, values in (
             ("guest name", [guest.name for guest in self.guests]),
-            ("host number", [guest.host_number for guest in self.guests]),
+            ("host number", [str(guest.host_number) for guest in self.guests]),
             ("rail name", [rail.name for rail in self.rails]),
             ("rail device", [rail.netdev for rail in self.rails]),
         ):
@@ -140,6 +141,10 @@ class Topology:
         """The systemd machine id: deterministic, unique, and different from the DMI UUID."""
         return uuid.uuid5(_NAMESPACE, f"{self.name}/{guest.name}/machine-id").hex
 
+    def to_json(self) -> str:
+        """The topology as text that :func:`topology_from_json` reads back."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
     @property
     def network_namespace(self) -> str:
         """The network namespace that holds the lab's bridges and taps."""
@@ -148,6 +153,13 @@ class Topology:
     def suites(self) -> tuple[str, ...]:
         """The Debian suites its guests run, each once."""
         return tuple(dict.fromkeys(guest.suite for guest in self.guests))
+
+
+def topology_from_json(text: str) -> Topology:
+    """The topology that :meth:`Topology.to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    fields = json.loads(text)
+    guests = tuple(GuestSpec(**{**guest, "groups": tuple(guest["groups"])}) for guest in fields.pop("guests"))
+    return Topology(guests=guests, rails=tuple(Rail(**rail) for rail in fields.pop("rails")), **fields)
 
 
 RAILS = (Rail("a", "192.0.2.0/24", "eth1"), Rail("b", "198.51.100.0/24", "eth2"))

@@ -1,10 +1,10 @@
 """The lab as one object: bring it up, take it down, look at it, log in, break it.
 
-    lab = VmLab("default")
-    lab.up()
-    lab.ssh("gpu1", ["ip", "-brief", "address"])
-    lab.faults.cut_rail("gpu1", "a")
-    lab.down()
+lab = VmLab("default")
+lab.up()
+lab.ssh("gpu1", ["ip", "-brief", "address"])
+lab.faults.cut_rail("gpu1", "a")
+lab.down()
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from g35ctl.lab.commands import Say, locked, run
 from g35ctl.lab.faults import Faults
 from g35ctl.lab.image import Image, cached_image, ensure_image
 from g35ctl.lab.paths import LabPaths, lab_paths
-from g35ctl.lab.topology import GuestSpec, Topology, default_topology
+from g35ctl.lab.topology import GuestSpec, Topology, default_topology, topology_from_json
 
 FIRST_PORT = 22100
 LAST_PORT = 22999
@@ -69,7 +69,10 @@ def _talk(line: str) -> None:
 
 
 class VmLab:
-    """One lab. Its state lives in ``state_dir``; ``say`` receives progress, one line at a time (default: stderr)."""
+    """One lab. Its state lives in ``state_dir``; ``say`` receives progress, one line at a time (default: stderr).
+
+    Without ``topology`` it is the one last brought up under that name, else the default one.
+    """
 
     def __init__(
         self,
@@ -80,8 +83,8 @@ class VmLab:
         inventory_dir: Path | None = None,
         say: Say = _talk,
     ) -> None:
-        self.topology = topology or default_topology(name)
-        self.paths = LabPaths(state_dir.resolve()) if state_dir else lab_paths(self.topology.name)
+        self.paths = LabPaths(state_dir.resolve()) if state_dir else lab_paths(topology.name if topology else name)
+        self.topology = topology or _remembered(self.paths) or default_topology(name)
         self._inventory_dir = inventory_dir
         self.say = say
         self.faults = Faults(self)
@@ -203,6 +206,7 @@ class VmLab:
     def _prepare_state(self) -> None:
         self.paths.root.mkdir(parents=True, exist_ok=True)
         self.paths.root.chmod(0o700)
+        self.paths.topology.write_text(self.topology.to_json())
         remote.ensure_key(self.paths.user_key, f"g35ctl lab {self.topology.name}")
         for guest in self.topology.guests:
             files = self.paths.guest(guest.name)
@@ -262,8 +266,10 @@ class VmLab:
             for other in self.topology.guests
             if other != guest and self.paths.guest(other.name).port.exists()
         }
-        former = [remote.read_port(self.paths, guest)] if self.paths.guest(guest.name).port.exists() else []
-        for port in [*former, *range(FIRST_PORT, LAST_PORT + 1)]:
+        candidates = list(range(FIRST_PORT, LAST_PORT + 1))
+        if self.paths.guest(guest.name).port.exists():
+            candidates.insert(0, remote.read_port(self.paths, guest))
+        for port in candidates:
             if port not in taken and _free(port):
                 return port
         raise G35Error("no free port for ssh", why=f"{FIRST_PORT} to {LAST_PORT} on 127.0.0.1 are all taken")
@@ -275,6 +281,19 @@ class VmLab:
         if inventory.write(self.topology, self.paths, directory):
             self.say(f"inventory: {directory}")
         self.paths.inventory_record.write_text(str(directory))
+
+
+def _remembered(paths: LabPaths) -> Topology | None:
+    try:
+        return topology_from_json(paths.topology.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise G35Error(
+            f"{paths.topology} cannot be read",
+            why=str(error),
+            next_command="delete it; g35ctl lab up then assumes the default topology",
+        ) from error
 
 
 def _free(port: int) -> bool:
