@@ -36,6 +36,7 @@ class Change:
     """One difference between what is and what is planned, and how to make it go away.
 
     ``disruptive`` names what it would interrupt ("link flap on eth1"); empty when it interrupts nothing.
+    ``check`` names the finding that tells it better when the change does not hold.
     """
 
     what: str
@@ -43,6 +44,7 @@ class Change:
     after: str
     do: Callable[[], None]
     disruptive: str = ""
+    check: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,14 +180,16 @@ def _read_back(
         nonlocal latest, found
         latest = stage.read()
         left = compute(latest)
+        judged = stage.findings(latest) if action == "apply" else []
+        told = {item.check for item in judged if item.severity == "error"}
         found = [
             Finding(
                 "%s.read_back" % stage.name, c.what, c.before, c.after, "the change did not hold; see the host's log"
             )
             for c in left
+            if c.check not in told
         ]
-        if action == "apply":
-            found = found + stage.findings(latest)
+        found = found + judged
         return not [item for item in found if item.severity == "error"]
 
     stage.host.wait_until(holds, stage.settle_seconds, interval=0.5)

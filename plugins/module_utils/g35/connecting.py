@@ -1,0 +1,225 @@
+"""Connecting and disconnecting controllers: the commands, in parallel per portal, with the kernel's reason.
+
+``nvme connect`` exits with 0 or 1 whatever happened, and its texts differ by version. So nothing here decides from
+an exit code: what failed is what sysfs does not show afterwards, and the reason is what the kernel logged meanwhile.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Dict, List, Sequence, Set, Tuple
+
+from .host import Host, Result
+from .nvme import IN_TRANSIT, Controller, Topology, read_topology
+from .plans import ConnectPath, ConnectPlan
+
+#: portals connected at the same time; the kernel creates controllers one after the other anyway
+PARALLEL = 8
+#: a portal whose first paths all fail without an answer is not tried further in this round
+PATIENCE = 2
+CONNECT_TIMEOUT = 90.0
+#: how long a new controller's namespaces may take to appear, seconds
+SCAN_SECONDS = 15.0
+_GOING = ("deleting", "deleting (no IO)", "dead")
+_NOISE = re.compile(r"^(connecting to device|device):")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How the controllers that exist relate to the plan. Pairs keep the plan's order."""
+
+    live: Tuple[Tuple[ConnectPath, Controller], ...]
+    in_transit: Tuple[Tuple[ConnectPath, Controller], ...]
+    missing: Tuple[ConnectPath, ...]
+    stale: Tuple[Controller, ...]
+
+
+def label(path: ConnectPath) -> str:
+    """How a path is called in changes and findings."""
+    return "%s on rail %s (%s)" % (path.nqn, path.rail, route_label(path))
+
+
+def route_label(path: ConnectPath) -> str:
+    """Portal, source and port of a path."""
+    address = "[%s]" % path.address if ":" in path.address else path.address
+    return "portal %s:%d from %s, %s" % (address, path.port, path.source_address, path.netdev)
+
+
+def _same_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return text
+
+
+def _key_of_path(path: ConnectPath) -> Tuple[str, ...]:
+    return (
+        path.nqn,
+        path.transport,
+        _same_address(path.address),
+        str(path.port),
+        _same_address(path.source_address),
+    )
+
+
+def _key_of_controller(item: Controller) -> Tuple[str, ...]:
+    return (item.nqn, item.transport, _same_address(item.address), item.port, _same_address(item.source_address))
+
+
+def judge(plan: ConnectPlan, topology: Topology) -> Judgement:
+    """Compare the controllers with the plan.
+
+    Stale are controllers of this site's subsystems that no path asks for: to a namespace this host does not own, from
+    another source address (or none, which the kernel takes for a duplicate of ours), over another transport, or a
+    second one for the same path. Controllers of other subsystems are never looked at.
+    """
+    candidates: Dict[Tuple[str, ...], List[Controller]] = {}
+    stale: List[Controller] = []
+    wanted = {_key_of_path(path) for path in plan.paths}
+    managed = set(plan.managed_nqns) | {path.nqn for path in plan.paths}
+    for item in topology.controllers:
+        if not item.fabrics or item.nqn not in managed or item.state in _GOING:
+            continue
+        key = _key_of_controller(item)
+        if key in wanted:
+            candidates.setdefault(key, []).append(item)
+        else:
+            stale.append(item)
+    live: List[Tuple[ConnectPath, Controller]] = []
+    in_transit: List[Tuple[ConnectPath, Controller]] = []
+    missing: List[ConnectPath] = []
+    for path in plan.paths:
+        # The first live one is kept; a second controller on the same path only doubles its weight.
+        found = sorted(candidates.get(_key_of_path(path), []), key=lambda item: (not item.live, item.name))
+        if not found:
+            missing.append(path)
+            continue
+        (live if found[0].live else in_transit).append((path, found[0]))
+        stale += found[1:]
+    return Judgement(tuple(live), tuple(in_transit), tuple(missing), tuple(stale))
+
+
+def connect_command(plan: ConnectPlan, path: ConnectPath) -> List[str]:
+    """The argument list that makes one controller; the short options mean the same from nvme-cli 2.0 on."""
+    return [
+        "nvme", "connect",
+        "-t", path.transport, "-a", path.address, "-s", str(path.port), "-w", path.source_address,
+        "-n", path.nqn, "-q", plan.host_nqn, "-I", plan.host_uuid,
+        "-i", str(plan.io_queues), "-Q", str(plan.queue_size), "-k", str(plan.keep_alive),
+        "-c", str(plan.reconnect_delay), "-l", str(plan.controller_loss_timeout), "-T", str(plan.tos),
+    ]  # fmt: skip
+
+
+class Connector:
+    """Runs connects and remembers why a path did not come up."""
+
+    def __init__(self, host: Host, plan: ConnectPlan) -> None:
+        self.host = host
+        self.plan = plan
+        #: path -> why its last attempt failed, from the tool and the kernel log
+        self.reasons: Dict[ConnectPath, str] = {}
+
+    def connect(self, paths: Sequence[ConnectPath]) -> None:
+        """Try each path once, portals side by side, then wait for the namespaces of what came up."""
+        if not paths:
+            return
+        before = self._kernel_log()
+        portals: Dict[Tuple[str, str, int, str], List[ConnectPath]] = {}
+        for path in paths:
+            portals.setdefault((path.transport, path.address, path.port, path.source_address), []).append(path)
+        failed: Dict[ConnectPath, str] = {}
+        with ThreadPoolExecutor(max_workers=min(PARALLEL, len(portals))) as pool:
+            for answers in pool.map(self._connect_portal, portals.values()):
+                failed.update(answers)
+        if failed:
+            self._explain(failed, before)
+        self.host.wait_until(self._scanned, SCAN_SECONDS, interval=0.2)
+
+    def _connect_portal(self, paths: Sequence[ConnectPath]) -> Dict[ConnectPath, str]:
+        failed: Dict[ConnectPath, str] = {}
+        answered = False
+        for path in paths:
+            if len(failed) >= PATIENCE and not answered:
+                failed[path] = "not tried: the portal did not answer for the paths before it"
+                continue
+            result = self.host.run(connect_command(self.plan, path), timeout=CONNECT_TIMEOUT)
+            if self._is_there(path):
+                answered = True
+                self.reasons.pop(path, None)
+            else:
+                failed[path] = _last_words(result)
+                # A refusal is an answer: the next subsystem of this portal may well admit us.
+                log = [line for line in self._kernel_log() if path.nqn in line]
+                answered = answered or any("not allowed" in line for line in log[-3:])
+        return failed
+
+    def _is_there(self, path: ConnectPath) -> bool:
+        key = _key_of_path(path)
+        return any(_key_of_controller(item) == key for item in read_topology(self.host).controllers)
+
+    def _scanned(self) -> bool:
+        topology = read_topology(self.host)
+        names = {path.nqn for path in self.plan.paths}
+        waiting = [i for i in topology.controllers if i.fabrics and i.live and i.nqn in names and not i.paths]
+        return all(any(s.namespaces for s in topology.subsystem_of(item.nqn)) for item in waiting)
+
+    def wait_for(self, names: Sequence[str], seconds: float) -> None:
+        """Give the kernel a moment to bring these controllers back."""
+
+        def settled() -> bool:
+            states = {item.name: item.state for item in read_topology(self.host).controllers}
+            return not any(states.get(name) in IN_TRANSIT for name in names)
+
+        self.host.wait_until(settled, seconds, interval=0.5)
+
+    def disconnect(self, names: Sequence[str]) -> None:
+        """Disconnect controllers by device name. Raises CommandFailed with the tool's words for the first that stays."""
+        with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL, len(names)))) as pool:
+            results = dict(zip(names, pool.map(self._disconnect_one, names)))
+        left = {item.name for item in read_topology(self.host).controllers if item.state not in _GOING}
+        for name, result in results.items():
+            if name in left:
+                raise OSError("%s is still there after: %s" % (name, result.explain()))
+
+    def _disconnect_one(self, name: str) -> Result:
+        return self.host.run(["nvme", "disconnect", "-d", name], timeout=CONNECT_TIMEOUT)
+
+    def _kernel_log(self) -> List[str]:
+        result = self.host.run(["dmesg"], timeout=20.0)
+        return [line for line in result.out.splitlines() if "nvme" in line or "rdma" in line.lower()]
+
+    def _explain(self, failed: Dict[ConnectPath, str], before: List[str]) -> None:
+        fresh = _new_lines(before, self._kernel_log())
+        owned: Set[str] = {line for line in fresh for path in self.plan.paths if path.nqn in line}
+        common = [line for line in fresh if line not in owned]
+        for path, words in failed.items():
+            own = [line for line in fresh if path.nqn in line]
+            if words.startswith("not tried"):
+                self.reasons[path] = words
+                continue
+            lines = own or [line for line in common if path.address in line] or common
+            # The same failure repeats per queue and attempt; the last two distinct lines tell it.
+            distinct = list(dict.fromkeys(_without_time(line) for line in lines))[-2:]
+            kernel = "; kernel: %s" % " | ".join(distinct) if distinct else "; the kernel logged nothing"
+            self.reasons[path] = "nvme connect: %s%s" % (words, kernel)
+
+
+def _last_words(result: Result) -> str:
+    lines = [line.strip() for line in (result.err + "\n" + result.out).splitlines() if line.strip()]
+    lines = [line for line in lines if not _NOISE.match(line)]
+    return lines[-1] if lines else "exit %d without a word" % result.code
+
+
+def _new_lines(before: List[str], after: List[str]) -> List[str]:
+    """Lines of ``after`` that follow the last line known before; all of them when it has left the ring buffer."""
+    if before and before[-1] in after:
+        position = len(after) - 1 - after[::-1].index(before[-1])
+        return after[position + 1 :]
+    return after
+
+
+def _without_time(line: str) -> str:
+    return re.sub(r"^\[\s*\d+\.\d+\]\s*", "", line)
