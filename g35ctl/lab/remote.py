@@ -6,17 +6,21 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.lab.commands import Say, run
 from g35ctl.lab.paths import LabPaths
+from g35ctl.lab.qemu import running_pid
 from g35ctl.lab.topology import GuestSpec, Topology
 
 USER = "root"
 HOST = "127.0.0.1"
 SAY_EVERY_SECONDS = 10.0
+LOGIN_SECONDS = 12.0
+"""How long one attempt may take: QEMU accepts connections long before the guest answers them."""
 
 
 def ensure_key(path: Path, comment: str) -> None:
@@ -135,27 +139,33 @@ def boot_id(paths: LabPaths, guest: GuestSpec, *, timeout: float = 30.0) -> str 
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def boot_ids(paths: LabPaths, guests: Sequence[GuestSpec], *, timeout: float = 30.0) -> dict[str, str | None]:
+    """:func:`boot_id` of several guests at once, by name."""
+    if not guests:
+        return {}
+    with ThreadPoolExecutor(max_workers=len(guests)) as pool:
+        answers = pool.map(lambda guest: boot_id(paths, guest, timeout=timeout), guests)
+        return {guest.name: answer for guest, answer in zip(guests, answers, strict=True)}
+
+
 def wait_for_login(
     paths: LabPaths,
     guests: Sequence[GuestSpec],
     say: Say,
     *,
-    alive: dict[str, bool] | None = None,
     other_than: str | None = None,
     timeout: float = 300.0,
 ) -> None:
-    """Wait until every guest lets root in and has finished booting, with a line of progress every ten seconds.
+    """Wait until every guest lets root in, with a line of progress about every ten seconds.
 
     ``other_than`` is a boot id that does not count (the boot before a restart). Raises :class:`G35Error` (exit 5)
-    that names the guests still silent after ``timeout`` seconds and where their consoles are logged.
+    that names the guests still silent after ``timeout`` seconds and what their consoles said last, or at once when a
+    guest's QEMU has ended.
     """
-    from g35ctl.lab.qemu import running_pid
-
-    began = time.monotonic()
+    began = spoke = time.monotonic()
     waiting = list(guests)
-    spoke = began
-    while waiting:
-        for guest in list(waiting):
+    while True:
+        for guest in waiting:
             if running_pid(paths.guest(guest.name)) is None:
                 raise G35Error(
                     f"{guest.name} ended while it booted",
@@ -163,23 +173,25 @@ def wait_for_login(
                     next_command=f"read {paths.guest(guest.name).console}, then g35ctl lab up",
                     exit_code=Exit.UNREACHABLE,
                 )
-            answer = boot_id(paths, guest)
-            if answer is not None and answer != other_than:
-                waiting.remove(guest)
-                say(f"{guest.name}: ssh answers after {time.monotonic() - began:.0f} s")
+        answers = boot_ids(paths, waiting, timeout=LOGIN_SECONDS)
         now = time.monotonic()
-        if waiting and now - began > timeout:
+        for guest in list(waiting):
+            if answers[guest.name] not in (None, other_than):
+                waiting.remove(guest)
+                say(f"{guest.name}: ssh answers after {now - began:.0f} s")
+        if not waiting:
+            return
+        if now - began > timeout:
             raise G35Error(
                 f"no login on {', '.join(guest.name for guest in waiting)} within {timeout:g} s",
                 why="; ".join(f"{guest.name}: {_console_tail(paths, guest)}" for guest in waiting),
                 next_command="; ".join(f"read {paths.guest(guest.name).console}" for guest in waiting),
                 exit_code=Exit.UNREACHABLE,
             )
-        if waiting and now - spoke >= SAY_EVERY_SECONDS:
+        if now - spoke >= SAY_EVERY_SECONDS:
             spoke = now
             say(f"waiting for {', '.join(guest.name for guest in waiting)} ({now - began:.0f} s)")
-        if waiting:
-            time.sleep(0.5)
+        time.sleep(0.5)
 
 
 def _console_tail(paths: LabPaths, guest: GuestSpec) -> str:

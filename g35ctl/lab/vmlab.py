@@ -144,7 +144,11 @@ class VmLab:
     def status(self) -> LabStatus:
         """Look at processes, network and logins; changes nothing."""
         up = {link.name: link.up for link in network.links(self.topology)} if os.geteuid() == 0 else {}
-        guests = tuple(self._guest_status(guest, up) for guest in self.topology.guests)
+        reachable = [guest for guest in self.topology.guests if self.running(guest)]
+        boots = remote.boot_ids(self.paths, reachable, timeout=20.0)
+        guests = tuple(
+            self._guest_status(guest, up, login=boots.get(guest.name) is not None) for guest in self.topology.guests
+        )
         written = self.inventory_path / inventory.GENERATED
         return LabStatus(
             schema_version=1,
@@ -179,7 +183,7 @@ class VmLab:
                 exit_code=Exit.UNREACHABLE,
             )
 
-    def _guest_status(self, guest: GuestSpec, ports_up: dict[str, bool]) -> GuestStatus:
+    def _guest_status(self, guest: GuestSpec, ports_up: dict[str, bool], *, login: bool) -> GuestStatus:
         files = self.paths.guest(guest.name)
         pid = qemu.running_pid(files)
         cut = {rail.name for rail in self.topology.rails if not ports_up.get(network.tap_name(guest, rail), True)}
@@ -190,7 +194,7 @@ class VmLab:
             running=pid is not None,
             pid=pid,
             port=remote.read_port(self.paths, guest) if files.port.exists() else None,
-            login=pid is not None and remote.boot_id(self.paths, guest, timeout=20.0) is not None,
+            login=pid is not None and login,
             suite=guest.suite,
             addresses=tuple(self.topology.interface(guest, rail) for rail in self.topology.rails),
             rails_cut=tuple(sorted(cut)),
