@@ -168,6 +168,13 @@ class Host:
         except FileExistsError:
             pass
 
+    def link_name(self, absolute: str) -> Optional[str]:
+        """The last part of what a symbolic link points to (configfs items link by it), or None."""
+        try:
+            return os.path.basename(os.readlink(str(self.path(absolute))))
+        except OSError:
+            return None
+
     def remove_file(self, absolute: str) -> None:
         """Remove a file; absent is fine."""
         try:
