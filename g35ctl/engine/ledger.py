@@ -1,0 +1,151 @@
+"""The ledger: what is known to hold, host by host and stage by stage, and what it was made from.
+
+``<state>/ledger.json``. It is written after every stage a host completes (temporary file, fsync, rename), so that a
+controller that dies loses at most the stage it was in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.g35.schema import dump
+from g35ctl.content import content_root
+from g35ctl.engine.stages import APPLIED, stage_plans
+from g35ctl.errors import G35Error
+from g35ctl.plan.model import HostPlan
+
+SCHEMA_VERSION = 1
+#: directories whose content decides what a stage does to a host
+_CONTENT = ("plugins/modules", "plugins/module_utils", "roles", "templates", "playbooks")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stage of one host that was applied and read back: what from, when (UTC), by which run."""
+
+    digest: str
+    time: str
+    run: str
+
+
+def content_digest(root: Path | None = None) -> str:
+    """Digest over the content that travels to hosts: a new release of a role or module must be applied again."""
+    root = root or content_root()
+    summary = hashlib.sha256()
+    for directory in _CONTENT:
+        for path in sorted((root / directory).rglob("*")):
+            if path.is_file() and path.suffix in (".py", ".yml", ".j2") and "__pycache__" not in path.parts:
+                summary.update(f"{path.relative_to(root)}\0".encode())
+                summary.update(path.read_bytes())
+    return summary.hexdigest()
+
+
+def stage_digest(host: HostPlan, stage: str, content: str) -> str:
+    """Digest of everything that a stage makes of this host: its plans and the content that applies them."""
+    plans = {name: dump(getattr(host, name)) for name in stage_plans(host, stage)}
+    text = json.dumps([plans, content], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_atomically(path: Path, data: Any, mode: int = 0o600) -> None:
+    """Write JSON so that a reader or a crash sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+        json.dump(data, handle, indent=1, sort_keys=True)
+        handle.write("\n")
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """A JSON mapping, or an empty one where the file does not exist. Raises G35Error when it is damaged."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise G35Error(
+            f"the {what} cannot be read: {path}",
+            why=str(error),
+            next_command=f"move {path} away; the next deploy then replays every stage and writes a new one",
+        ) from error
+    if not isinstance(data, dict):
+        raise G35Error(f"the {what} is not a JSON object: {path}", next_command=f"move {path} away")
+    return data
+
+
+class Ledger:
+    """The ledger of one site. Safe to use from several threads; each :meth:`record` is on disk when it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._guard = threading.Lock()
+        data = read_json(path, "ledger")
+        version = data.get("schema_version", SCHEMA_VERSION)
+        if version != SCHEMA_VERSION:
+            raise G35Error(
+                f"the ledger {path} was written by another release (schema {version})",
+                next_command=f"move {path} away; the next deploy then replays every stage",
+            )
+        self._hosts: dict[str, dict[str, Entry]] = {
+            host: {stage: Entry(**entry) for stage, entry in stages.items()}
+            for host, stages in data.get("hosts", {}).items()
+        }
+
+    def entry(self, host: str, stage: str) -> Entry | None:
+        """What is recorded of a host's stage."""
+        return self._hosts.get(host, {}).get(stage)
+
+    def matches(self, host: HostPlan, stage: str, content: str) -> bool:
+        """True when the stage was last applied from exactly this plan and content."""
+        entry = self.entry(host.name, stage)
+        return entry is not None and entry.digest == stage_digest(host, stage, content)
+
+    def record(self, host: HostPlan, stage: str, content: str, time: str, run: str) -> None:
+        """The stage was applied and read back just now."""
+        with self._guard:
+            self._hosts.setdefault(host.name, {})[stage] = Entry(stage_digest(host, stage, content), time, run)
+            self._save()
+
+    def forget(self, host: str, stages: Sequence[str]) -> None:
+        """The stages are about to be applied again or were found not to hold: until then nothing is known."""
+        with self._guard:
+            known = self._hosts.get(host, {})
+            dropped = [known.pop(stage) for stage in stages if stage in known]
+            if dropped:
+                self._save()
+
+    def _save(self) -> None:
+        hosts = {
+            host: {stage: vars(entry) for stage, entry in stages.items()} for host, stages in self._hosts.items() if stages
+        }
+        write_atomically(self.path, {"schema_version": SCHEMA_VERSION, "hosts": hosts})
+
+
+def first_stage_to_apply(host: HostPlan, holding: Sequence[str]) -> str:
+    """The first stage of this host that is not in ``holding``; empty when all hold."""
+    for stage in APPLIED:
+        if stage_plans(host, stage) and stage not in holding:
+            return stage
+    return ""
+
+
+def save_ownership(path: Path, owners: dict[str, str]) -> None:
+    """Add decisions to the ownership record (``{"namespaces": {uuid: owner}}``): namespaces that really are prepared."""
+    data = read_json(path, "ownership record")
+    known = dict(data.get("namespaces", {}))
+    if all(known.get(uuid) == owner for uuid, owner in owners.items()):
+        return
+    known.update(owners)
+    data["namespaces"] = known
+    write_atomically(path, data)

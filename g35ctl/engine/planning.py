@@ -1,0 +1,96 @@
+"""From an inventory to its Plan, with everything that has to be read on the way.
+
+The command line, the engine and Ansible's variables plugin all come through here, so that there is one planner behind
+every door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from g35ctl.engine.folder import state_directory
+from g35ctl.engine.ledger import Ledger, content_digest, read_json
+from g35ctl.errors import G35Error
+from g35ctl.plan.build import build
+from g35ctl.plan.cache import wheel_set
+from g35ctl.plan.context import WheelSet
+from g35ctl.plan.disruptive import Recorded, disruptive_steps
+from g35ctl.plan.model import Plan
+from g35ctl.site.load import load
+
+if TYPE_CHECKING:
+    from g35ctl.site.model import Site
+
+    from ansible.module_utils.g35.plans import Wheel
+
+
+def make_plan(inventory: str) -> tuple[Site, Plan]:
+    """Load the site and plan it: sticky to the recorded owners, with the wheels the controller has.
+
+    Raises g35ctl.site.problems.SiteInvalid when the site is not valid, G35Error when a record is damaged. Missing
+    wheels are a warning of the plan: everything but the cache stage can be planned and rendered without them.
+    """
+    site = load(inventory)
+    directory = str(inventory_directory(inventory))
+    plan = build(site, known_ownership(inventory), _wheels(site, directory), directory)
+    recorded = recorded_stages(inventory, plan)
+    return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
+
+
+def inventory_directory(inventory: str) -> Path:
+    """Where relative paths of the inventory start: the inventory itself when it is a directory, else beside it."""
+    path = Path(inventory).absolute()
+    return path if path.is_dir() else path.parent
+
+
+def known_ownership(inventory: str) -> Mapping[str, str]:
+    """Namespace UUID to owner, for what has been brought into service so far."""
+    data = read_json(state_directory(inventory) / "ownership.json", "ownership record")
+    found = data.get("namespaces", {})
+    return {str(uuid): str(owner) for uuid, owner in found.items()} if isinstance(found, dict) else {}
+
+
+def recorded_stages(inventory: str, plan: Plan) -> Recorded:
+    """What the ledger knows of this plan's stages: host to stage to whether it holds what is planned now."""
+    path = state_directory(inventory) / "ledger.json"
+    if not path.is_file():
+        return {}
+    ledger = Ledger(path)
+    content = content_digest()
+    found: dict[str, dict[str, bool]] = {}
+    for stage, names in plan.stage_hosts.items():
+        for name in names:
+            if ledger.entry(name, stage) is not None:
+                found.setdefault(name, {})[stage] = ledger.matches(plan.host(name), stage, content)
+    return found
+
+
+def pending(inventory: str, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """The (host, stage) pairs that a deploy would apply: everything that the ledger does not know to hold."""
+    recorded = recorded_stages(inventory, plan)
+    return tuple(
+        (host, stage)
+        for stage, hosts in plan.stage_hosts.items()
+        if stage not in ("preflight", "validate")
+        for host in hosts
+        if not recorded.get(host, {}).get(stage, False)
+    )
+
+
+def _wheels(site: Site, directory: str) -> Mapping[WheelSet, tuple[Wheel, ...]]:
+    from g35ctl.bundle.wheelhouse import read
+
+    found: dict[WheelSet, tuple[Wheel, ...]] = {}
+    for host in site.hosts:
+        if host.box is not None and not host.ports:
+            continue
+        wanted = wheel_set(directory, host)
+        if wanted not in found:
+            try:
+                found[wanted] = read(wanted.directory, wanted.distribution, wanted.version)
+            except G35Error:
+                found[wanted] = ()
+    return found

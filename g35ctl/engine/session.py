@@ -1,0 +1,134 @@
+"""What every verb that touches hosts needs: the plan, the site's lock, a run folder, progress and a clean stop.
+
+    with open_session(inventory, "deploy", display) as session:
+        played = session.play(Play("connect", "connect", hosts))
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from g35ctl.engine import folder as folders
+from g35ctl.engine.events import TaskEvent
+from g35ctl.engine.folder import RunFolder
+from g35ctl.engine.ledger import write_atomically
+from g35ctl.engine.lock import SiteLock
+from g35ctl.engine.progress import Display
+from g35ctl.engine.runner import Play, Played, run_play
+from g35ctl.plan.model import Plan
+from g35ctl.site.model import Site
+
+
+class Interrupt:
+    """Turns the first SIGINT or SIGTERM into a request to stop; a second one interrupts at once."""
+
+    def __init__(self, display: Display) -> None:
+        self._event = threading.Event()
+        self._display = display
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._event.is_set():
+            raise KeyboardInterrupt
+        self._event.set()
+        self._display.say("stopping: the running stage is ended, nothing new is begun (again to stop at once)")
+
+    def requested(self) -> bool:
+        """True once the user asked to stop."""
+        return self._event.is_set()
+
+
+@dataclass
+class Session:
+    """One run on one site, from the lock to the last event."""
+
+    inventory: str
+    verb: str
+    site: Site
+    plan: Plan
+    state: Path
+    folder: RunFolder
+    display: Display
+    interrupt: Interrupt
+    started: datetime
+    forks: int | None = None
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def play(self, play: Play) -> Played:
+        """Run a playbook; its events go to events.jsonl, the display, and what modules read to ``states``."""
+        return run_play(play, self.folder, self.state, self.inventory, self._on_event, self.interrupt.requested)
+
+    def _on_event(self, event: TaskEvent) -> None:
+        record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.record()}
+        with self._guard, self.folder.events.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record, sort_keys=True, default=dict) + "\n")
+        self.display.task(event)
+
+    def remember(self, host: str, stage: str, state: Any) -> None:
+        """Keep what was read of a host's stage, newest last."""
+        with self._guard:
+            self.states.setdefault(host, {})[stage] = state
+
+    def save_states(self) -> None:
+        """Write what was read to state.json in the run folder."""
+        with self._guard:
+            write_atomically(self.folder.path / "state.json", self.states)
+
+    @property
+    def seconds(self) -> float:
+        return round((datetime.now(UTC) - self.started).total_seconds(), 2)
+
+
+@contextmanager
+def open_session(
+    inventory: str, verb: str, display: Display, *, forks: int | None = None
+) -> Iterator[Session]:
+    """Load and plan the site, take its lock and make the run folder.
+
+    Raises SiteInvalid (exit 3) before anything is created, G35Error (exit 8) when another run holds the lock. Whatever
+    happens inside, the lock is freed and the folder says how the run ended.
+    """
+    from g35ctl.engine.planning import make_plan
+
+    site, plan = make_plan(inventory)
+    state = folders.state_directory(inventory)
+    with ExitStack() as stack:
+        stack.enter_context(SiteLock(state, verb))
+        before = folders.unfinished_run(state)
+        if before is not None:
+            display.say(f"the previous run {before.identifier} did not finish; continuing from what is known to hold")
+            before.finish({**before.summary(), "status": "cut off"})
+        folder = folders.create(state, verb)
+        write_atomically(folder.plan, plan.to_json())
+        interrupt = stack.enter_context(Interrupt(display))
+        session = Session(inventory, verb, site, plan, state, folder, display, interrupt, datetime.now(UTC), forks)
+        try:
+            yield session
+        except BaseException as error:
+            folder.finish(
+                {**folder.summary(), "status": "interrupted" if isinstance(error, KeyboardInterrupt) else "error",
+                 "seconds": session.seconds, "why": f"{type(error).__name__}: {error}"}
+            )  # fmt: skip
+            raise
+        finally:
+            display.end()
