@@ -6,10 +6,12 @@ every door.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from ansible.module_utils.g35.plans import Wheel
 
 from g35ctl.engine.folder import state_directory
 from g35ctl.engine.ledger import Ledger, content_digest, read_json
@@ -20,11 +22,7 @@ from g35ctl.plan.context import WheelSet
 from g35ctl.plan.disruptive import Recorded, disruptive_steps
 from g35ctl.plan.model import Plan
 from g35ctl.site.load import load
-
-if TYPE_CHECKING:
-    from g35ctl.site.model import Site
-
-    from ansible.module_utils.g35.plans import Wheel
+from g35ctl.site.model import Site
 
 
 def make_plan(inventory: str) -> tuple[Site, Plan]:
@@ -38,6 +36,27 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
     plan = build(site, known_ownership(inventory), _wheels(site, directory), directory)
     recorded = recorded_stages(inventory, plan)
     return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
+
+
+def is_site(inventory: str) -> bool:
+    """Whether an inventory describes a g35ctl site: it, or the variables beside it, mention ``g35_site``.
+
+    A script's variables cannot be known without running it; one is taken to be a site. Cheap, and never raises: the
+    variables plugin asks for inventories that may have nothing to do with g35ctl.
+    """
+    path = Path(inventory)
+    if path.is_file():
+        if os.access(path, os.X_OK):
+            return True
+        roots = [path, path.parent / "group_vars", path.parent / "host_vars"]
+    else:
+        roots = [path]
+    files = (file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("*"))))
+    return any(
+        b"g35_site" in file.read_bytes()
+        for file in files
+        if ".g35" not in file.parts and file.is_file() and os.access(file, os.R_OK)
+    )
 
 
 def inventory_directory(inventory: str) -> Path:

@@ -79,8 +79,39 @@ class DisruptiveStep:
 
 
 @dataclass(frozen=True)
+class HostMemory:
+    """Memory that the stores of a host take, bytes: landing zones, and registered staging buffers."""
+
+    host: str
+    stores: int
+    segments: int
+    buffers: int
+
+    @property
+    def total(self) -> int:
+        """Everything the host's stores take, bytes."""
+        return self.segments + self.buffers
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The tier in figures: ``raw`` is the size of all owned namespaces and ``capacity`` what stores may use of them,
+    bytes; ``rated_gbps`` sums what the boxes are rated for, GB/s, leaving out ``unrated_boxes``."""
+
+    boxes: int = 0
+    owners: int = 0
+    namespaces: int = 0
+    paths: int = 0
+    raw: int = 0
+    capacity: int = 0
+    rated_gbps: float = 0.0
+    unrated_boxes: int = 0
+    memory: tuple[HostMemory, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything that should be. ``digest`` changes exactly when some host's plan does."""
+    """Everything that should be. ``digest`` changes exactly when a host has to be touched: see plan/digest.py."""
 
     site: str
     hosts: tuple[HostPlan, ...]
@@ -89,7 +120,7 @@ class Plan:
     disruptive: tuple[DisruptiveStep, ...] = ()
     warnings: tuple[str, ...] = ()
     digest: str = ""
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
 
     def host(self, name: str) -> HostPlan:
         """The plan of one host. Raises KeyError."""

@@ -11,7 +11,5 @@ NaturalKey = tuple[tuple[tuple[int, int, str], ...], str]
 
 def natural(name: str) -> NaturalKey:
     """Sort key: runs of digits compare as numbers; equal readings (01 and 1) fall back to the text itself."""
-    parts = tuple(
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in _DIGITS.split(name) if part
-    )
+    parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in _DIGITS.split(name) if part)
     return parts, name

@@ -6,9 +6,10 @@ import random
 import time
 import uuid
 
-from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign, bytes_per_owner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign, bytes_per_owner
 
 BOTH = frozenset({"a", "b"})
 TB = 10**12

@@ -1,0 +1,132 @@
+"""From the Site to the Plan: the whole computation in one place, the same input always giving the same Plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ansible.module_utils.g35.plans import Wheel
+
+from g35ctl.plan.cache import plan_cache
+from g35ctl.plan.connect import plan_connect
+from g35ctl.plan.context import Context, WheelSet
+from g35ctl.plan.digest import plan_digest
+from g35ctl.plan.disruptive import disruptive_steps
+from g35ctl.plan.fabric import plan_fabric
+from g35ctl.plan.files import with_files
+from g35ctl.plan.model import STAGES, HostMemory, HostPlan, Plan, Summary
+from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign
+from g35ctl.plan.probe import Tier, plan_probe
+from g35ctl.plan.storage import plan_storage
+from g35ctl.plan.target import plan_target
+from g35ctl.plan.warnings import plan_warnings
+from g35ctl.site.model import Site, SiteHost
+
+
+def build(
+    site: Site,
+    known_ownership: Mapping[str, str] | None = None,
+    wheels: Mapping[WheelSet, tuple[Wheel, ...]] | None = None,
+    directory: str = ".",
+) -> Plan:
+    """The Plan of ``site``.
+
+    ``known_ownership`` maps namespace UUIDs to the owner they have had so far and ``wheels`` what the controller's
+    wheelhouses hold. ``directory`` is where the inventory lies. Raises g35ctl.errors.G35Error when a value cannot be
+    put into a file.
+    """
+    assignment = _assign(site, known_ownership or {})
+    context = Context(site, assignment.ownership, wheels or {}, directory)
+    hosts = _probes(context, tuple(_host(context, host) for host in site.hosts))
+    return Plan(
+        site=site.identity.name,
+        hosts=hosts,
+        ownership=assignment.ownership,
+        stage_hosts=_stage_hosts(hosts),
+        disruptive=disruptive_steps(hosts),
+        warnings=assignment.warnings + plan_warnings(context, hosts),
+        digest=plan_digest(hosts),
+        summary=_summary(context, hosts),
+    )
+
+
+def _assign(site: Site, known: Mapping[str, str]) -> Assignment:
+    names = {rail.name for rail in site.fabric.rails}
+    claimables = []
+    for host in site.group("ebof"):
+        if host.box is None:
+            continue
+        rails = frozenset(portal.rail for portal in host.box.portals) & names
+        claimables += [
+            Claimable(item.nqn, item.nsid, str(item.uuid), host.name, item.size, rails, item.owner or "")
+            for item in host.box.namespaces
+        ]
+    candidates = [
+        Candidate(host.name, frozenset(port.rail for port in host.ports) & names, frozenset(host.storage.owns))
+        for host in site.group("cache_owners")
+    ]
+    return assign(claimables, candidates, known)
+
+
+def _host(context: Context, host: SiteHost) -> HostPlan:
+    """The stage plans of a host, each with its files; the probe comes later, when all stores are known."""
+    bare = HostPlan(
+        host.name,
+        target=plan_target(context, host),
+        fabric=plan_fabric(context, host),
+        connect=plan_connect(context, host),
+        storage=plan_storage(context, host),
+        cache=plan_cache(context, host),
+    )
+    return with_files(bare, context.site, host)
+
+
+def _probes(context: Context, hosts: tuple[HostPlan, ...]) -> tuple[HostPlan, ...]:
+    stores = {
+        host.name: host.cache.store.instances
+        for host in hosts
+        if host.cache is not None and host.cache.store is not None
+    }
+    tier = Tier.of(stores)
+    return tuple(
+        replace(plan, probe=plan_probe(context, host, plan.cache, tier))
+        for plan, host in zip(hosts, context.site.hosts, strict=True)
+    )
+
+
+def _stage_hosts(hosts: tuple[HostPlan, ...]) -> dict[str, tuple[str, ...]]:
+    """Which hosts take part in each stage. A box's RoCE settings belong to its stage ``target``."""
+    found = {
+        "preflight": [host.name for host in hosts if host.stages()],
+        "target": [host.name for host in hosts if host.target is not None],
+        "fabric": [host.name for host in hosts if host.fabric is not None and host.target is None],
+        "connect": [host.name for host in hosts if host.connect is not None],
+        "storage": [host.name for host in hosts if host.storage is not None],
+        "cache": [host.name for host in hosts if host.cache is not None],
+        "validate": [host.name for host in hosts if host.probe is not None],
+    }
+    return {stage: tuple(found[stage]) for stage in STAGES}
+
+
+def _summary(context: Context, hosts: tuple[HostPlan, ...]) -> Summary:
+    stores = {host.name: host.cache.store for host in hosts if host.cache is not None and host.cache.store is not None}
+    boxes = [host.box for host in context.boxes.values() if host.box is not None]
+    return Summary(
+        boxes=len(boxes),
+        owners=len(context.owned),
+        namespaces=len(context.ownership),
+        paths=sum(len(host.connect.paths) for host in hosts if host.connect is not None),
+        raw=sum(item.size for item in context.ownership),
+        capacity=sum(item.capacity for store in stores.values() for item in store.instances),
+        rated_gbps=sum(box.rated_gbps or 0.0 for box in boxes),
+        unrated_boxes=sum(box.rated_gbps is None for box in boxes),
+        memory=tuple(
+            HostMemory(
+                name,
+                len(store.instances),
+                sum(item.segment_size for item in store.instances),
+                sum(item.local_buffer_size for item in store.instances),
+            )
+            for name, store in stores.items()
+        ),
+    )

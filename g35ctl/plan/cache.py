@@ -1,0 +1,93 @@
+"""Mooncake on a host: the environment, the master where it belongs, and one store per owned namespace."""
+
+from __future__ import annotations
+
+import posixpath
+
+from ansible.module_utils.g35.plans import CachePlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan
+
+from g35ctl.plan.context import Context, WheelSet
+from g35ctl.plan.identity import endpoint
+from g35ctl.plan.storage import capacity, mount_point
+from g35ctl.site.model import SiteHost
+
+
+def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
+    """Everything Mooncake on ``host``, or None when it is neither master nor owner of anything."""
+    master = _master(context, host)
+    store = _store(context, host)
+    if master is None and store is None:
+        return None
+    return CachePlan(context.site.identity.name, _runtime(context, host), master, store)
+
+
+def wheel_set(directory: str, host: SiteHost) -> WheelSet:
+    """Which wheels ``host`` needs, and where they lie on the controller (``directory`` is the inventory's)."""
+    where = posixpath.normpath(posixpath.join(directory, host.mooncake.wheelhouse))
+    return WheelSet(where, host.mooncake.distribution, host.mooncake.version)
+
+
+def _runtime(context: Context, host: SiteHost) -> RuntimePlan:
+    wanted = wheel_set(context.directory, host)
+    return RuntimePlan(
+        version=host.mooncake.version,
+        distribution=host.mooncake.distribution,
+        wheels=context.wheels.get(wanted, ()),
+        wheel_directory=wanted.directory,
+        prefix=host.mooncake.prefix,
+        user=host.mooncake.user,
+    )
+
+
+def _master(context: Context, host: SiteHost) -> MasterPlan | None:
+    port = context.first_port(host)
+    if context.master is None or context.master.host != host.name or port is None:
+        return None
+    ports = host.mooncake.master
+    return MasterPlan(context.site.identity.name, str(port.address), ports.rpc_port, ports.metrics_port)
+
+
+def _store(context: Context, host: SiteHost) -> StorePlan | None:
+    owned = context.owned.get(host.name)
+    if not owned or context.master is None:
+        return None
+    return StorePlan(
+        site=context.site.identity.name,
+        master_address=context.master.rpc,
+        instances=instances(context, host),
+        master_admin=context.master.admin,
+    )
+
+
+def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
+    """The stores of ``host``, one per namespace, their ports counted up in the order of the namespaces' names."""
+    port = context.first_port(host)
+    if port is None:
+        return ()
+    settings = host.mooncake.store
+    made = []
+    for place, item in enumerate(context.owned.get(host.name, ())):
+        where = mount_point(host.storage, item.uuid)
+        made.append(
+            StoreInstance(
+                name=item.uuid,
+                address=str(port.address),
+                rpc_port=settings.rpc_port + place,
+                http_port=settings.http_port + place,
+                protocol=context.protocol,
+                devices=context.devices(host),
+                segment_size=settings.segment_size,
+                directory=f"{where}/store",
+                namespace_uuid=item.uuid,
+                capacity=capacity(item.size, host.storage.reserve_percent),
+                unit=f"g35-mooncake-store-{item.uuid}.service",
+                mount_point=where,
+                local_buffer_size=settings.local_buffer_size,
+            )
+        )
+    return tuple(made)
+
+
+def segment(instance: StoreInstance) -> str:
+    """The name under which the master lists a store's memory segment."""
+    return endpoint(instance.address, instance.rpc_port)

@@ -1,0 +1,114 @@
+"""What the stage planners share: the site and the decisions that concern more than one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ansible.module_utils.g35.plans import Wheel
+
+from g35ctl.plan.identity import endpoint, host_nqn
+from g35ctl.plan.model import Ownership
+from g35ctl.site.model import HostPort, Site, SiteHost
+
+
+@dataclass(frozen=True)
+class WheelSet:
+    """Which wheels a host's Mooncake needs; ``directory`` is the wheelhouse's path on the controller."""
+
+    directory: str
+    distribution: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Master:
+    """Where the Mooncake master answers, ``address:port`` each."""
+
+    host: str
+    rpc: str
+    admin: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """One planning: the site, who owns what, and the wheels that the controller has. ``directory`` is the inventory's;
+    relative paths of the site start there."""
+
+    site: Site
+    ownership: tuple[Ownership, ...]
+    wheels: Mapping[WheelSet, tuple[Wheel, ...]] = field(default_factory=dict)
+    directory: str = "."
+
+    @cached_property
+    def rail_order(self) -> Mapping[str, int]:
+        """Rail name to its place in the site's list: the first rail carries control traffic."""
+        return {rail.name: place for place, rail in enumerate(self.site.fabric.rails)}
+
+    @cached_property
+    def prefix_lengths(self) -> Mapping[str, int]:
+        """Rail name to the prefix length of its subnet."""
+        return {rail.name: rail.subnet.prefixlen for rail in self.site.fabric.rails}
+
+    @cached_property
+    def owned(self) -> Mapping[str, tuple[Ownership, ...]]:
+        """Owner to its namespaces, in the order of their names."""
+        found: dict[str, list[Ownership]] = {}
+        for item in self.ownership:
+            found.setdefault(item.owner, []).append(item)
+        return {owner: tuple(items) for owner, items in found.items()}
+
+    @cached_property
+    def owners(self) -> tuple[SiteHost, ...]:
+        """Cache owners that own something, in inventory order."""
+        return tuple(host for host in self.site.group("cache_owners") if host.name in self.owned)
+
+    @cached_property
+    def boxes(self) -> Mapping[str, SiteHost]:
+        """Boxes by name."""
+        return {host.name: host for host in self.site.group("ebof") if host.box is not None}
+
+    @cached_property
+    def owner_nqns(self) -> Mapping[tuple[str, str], str]:
+        """Host NQN of the owner of each (box, subsystem)."""
+        nqns = {host.name: host_nqn(self.site, host) for host in self.owners}
+        return {(item.box, item.nqn): nqns[item.owner] for item in self.ownership}
+
+    @cached_property
+    def managed_nqns(self) -> tuple[str, ...]:
+        """Every subsystem of the site, sorted."""
+        return tuple(
+            sorted({item.nqn for host in self.boxes.values() if host.box is not None for item in host.box.namespaces})
+        )
+
+    @cached_property
+    def master(self) -> Master | None:
+        """The Mooncake master, or None while the site has no usable one."""
+        for host in self.site.group("mooncake_masters"):
+            port = self.first_port(host)
+            if port is not None:
+                ports = host.mooncake.master
+                return Master(
+                    host.name, endpoint(port.address, ports.rpc_port), endpoint(port.address, ports.metrics_port)
+                )
+        return None
+
+    def ports(self, host: SiteHost) -> tuple[HostPort, ...]:
+        """The host's data ports on rails of the site, in rail order."""
+        usable = [port for port in host.ports if port.rail in self.rail_order]
+        return tuple(sorted(usable, key=lambda port: (self.rail_order[port.rail], port.netdev)))
+
+    def first_port(self, host: SiteHost) -> HostPort | None:
+        """The port whose address the host's services are known by: the one on the first rail it has."""
+        ports = self.ports(host)
+        return ports[0] if ports else None
+
+    @property
+    def protocol(self) -> str:
+        """``rdma`` or ``tcp``: NVMe-oF and Mooncake use the same."""
+        return self.site.fabric.transport
+
+    def devices(self, host: SiteHost) -> tuple[str, ...]:
+        """Network devices that carry the host's Mooncake data; none with tcp, which routes by address."""
+        return tuple(port.netdev for port in self.ports(host)) if self.protocol == "rdma" else ()

@@ -1,0 +1,52 @@
+"""What a box exports: its portals, and each namespace to its owner alone."""
+
+from __future__ import annotations
+
+from ansible.module_utils.g35.plans import Portal, TargetNamespace, TargetPlan
+
+from g35ctl.plan.context import Context
+from g35ctl.plan.identity import MODEL, nguid, port_id, serial
+from g35ctl.site.model import Box, SiteHost
+
+
+def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
+    """The nvmet configuration of ``host``, or None when it is not a box that g35ctl configures.
+
+    A namespace without an owner is exported to nobody; one without a device cannot be exported and is left out (the
+    site's checks name it).
+    """
+    box = host.box
+    if box is None or box.driver != "nvmet" or "ebof" not in host.groups:
+        return None
+    namespaces = tuple(
+        TargetNamespace(
+            nqn=item.nqn,
+            nsid=item.nsid,
+            uuid=str(item.uuid),
+            nguid=nguid(item.uuid),
+            device=item.device,
+            serial=item.serial or serial(item.uuid),
+            model=MODEL,
+            allowed_hosts=_allowed(context, host.name, item.nqn),
+        )
+        for item in sorted(box.namespaces, key=lambda item: (item.nqn, item.nsid))
+        if item.device is not None
+    )
+    return TargetPlan(context.site.identity.name, _portals(context, box), namespaces)
+
+
+def _allowed(context: Context, box: str, nqn: str) -> tuple[str, ...]:
+    owner = context.owner_nqns.get((box, nqn))
+    return (owner,) if owner is not None else ()
+
+
+def _portals(context: Context, box: Box) -> tuple[Portal, ...]:
+    taken: set[int] = set()
+    portals = []
+    order = context.rail_order
+    for item in sorted(box.portals, key=lambda item: (order.get(item.rail, len(order)), str(item.address), item.port)):
+        number = port_id(item, taken)
+        taken.add(number)
+        family = f"ipv{item.address.version}"
+        portals.append(Portal(str(item.address), item.rail, context.protocol, item.port, family, number))
+    return tuple(portals)

@@ -1,0 +1,106 @@
+"""What works, but should be known before it is relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from g35ctl.plan.cache import wheel_set
+from g35ctl.plan.context import Context
+from g35ctl.plan.identity import host_nqn
+from g35ctl.plan.model import HostPlan
+
+_SHOWN = 8
+
+
+def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...]:
+    """Warnings of a whole plan, each one said once however many hosts it concerns."""
+    return (
+        *_master(context),
+        *_idle_owners(context),
+        *_single_path(hosts),
+        *_lossy(context),
+        *_static_boxes(context),
+        *_missing_wheels(context, hosts),
+        *_destroy(context),
+        *_empty_stores(hosts),
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    more = len(every) - _SHOWN
+    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _master(context: Context) -> Iterator[str]:
+    if context.master is None:
+        yield "no host of group mooncake_masters has a data port: no cache is planned"
+
+
+def _idle_owners(context: Context) -> Iterator[str]:
+    idle = [host.name for host in context.site.group("cache_owners") if host.name not in context.owned]
+    if idle:
+        yield f"own nothing, because there are not enough namespaces that they can reach: {_listed(idle)}"
+
+
+def _single_path(hosts: Sequence[HostPlan]) -> Iterator[str]:
+    single = []
+    for host in hosts:
+        if host.connect is not None:
+            rails: dict[str, set[str]] = {}
+            for path in host.connect.paths:
+                rails.setdefault(path.nqn, set()).add(path.rail)
+            if any(len(found) < 2 for found in rails.values()):
+                single.append(host.name)
+    if single:
+        yield f"reach namespaces over one rail only, so one cable is enough to lose them: {_listed(single)}"
+
+
+def _lossy(context: Context) -> Iterator[str]:
+    fabric = context.site.fabric
+    if fabric.transport == "rdma" and fabric.lossless == "unavailable":
+        yield "g35_fabric.lossless is 'unavailable': without PFC, RDMA throughput collapses under congestion"
+
+
+def _static_boxes(context: Context) -> Iterator[str]:
+    nqns = {owner.name: host_nqn(context.site, owner) for owner in context.owners}
+    for name, host in context.boxes.items():
+        if host.box is not None and host.box.driver == "static":
+            owners = dict.fromkeys(item.owner for item in context.ownership if item.box == name)
+            if owners:
+                allowed = _listed(f"{owner} = {nqns[owner]}" for owner in owners)
+                yield f"{name} is not configured by g35ctl: allow each subsystem to its owner only ({allowed})"
+
+
+def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
+    missing: dict[tuple[str, str, str], list[str]] = {}
+    for host in hosts:
+        if host.cache is not None and not host.cache.runtime.wheels:
+            wanted = wheel_set(context.directory, context.site.host(host.name))
+            missing.setdefault((wanted.directory, wanted.distribution, wanted.version), []).append(host.name)
+    for (directory, distribution, version), names in missing.items():
+        yield (
+            f"{directory} lacks {distribution} {version}, which is needed on {_listed(names)}:"
+            f" run g35ctl bundle create --output {directory}"
+        )
+
+
+def _destroy(context: Context) -> Iterator[str]:
+    owned = {item.uuid: item.owner for item in context.ownership}
+    for host in context.site.hosts:
+        for uuid in host.storage.destroy:
+            owner = owned.get(str(uuid))
+            if owner is None:
+                yield f"{host.name}: g35_storage.destroy names {uuid}, which is no namespace of this site: no effect"
+
+
+def _empty_stores(hosts: Sequence[HostPlan]) -> Iterator[str]:
+    small = [
+        item.namespace_uuid
+        for host in hosts
+        if host.cache is not None and host.cache.store is not None
+        for item in host.cache.store.instances
+        if item.capacity <= 0
+    ]
+    if small:
+        yield f"too small to hold a file system and its reserve: namespaces {_listed(small)}"
