@@ -14,8 +14,8 @@ setup: ## Python environment in .venv
 
 demo: setup ## Build or reuse the lab image, boot the lab, deploy, print the verdict and the report's path
 	@$(BIN)/g35ctl lab up --install-prerequisites
-	@$(BIN)/g35ctl bundle create -i $(LAB)
-	@$(BIN)/g35ctl deploy -i $(LAB) --yes
+	@$(BIN)/g35ctl -i $(LAB) bundle create
+	@$(BIN)/g35ctl -i $(LAB) deploy --yes
 
 test: lint unit package lab-test molecule ## Everything that runs in continuous integration
 
