@@ -188,7 +188,9 @@ class Mooncake(Strict):
         "mooncake-transfer-engine", "mooncake-transfer-engine-cuda13", "mooncake-transfer-engine-non-cuda"
     ] = Field("mooncake-transfer-engine-non-cuda", description="Wheel variant of this host")
     wheelhouse: str = Field(
-        "wheelhouse", description="Directory of wheels on the controller, relative to the inventory"
+        "",
+        description="Directory of wheels on the controller, relative to the inventory; "
+        "empty: the cache that `g35ctl bundle create` fills",
     )
     user: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")] = Field("g35", description="Unprivileged user")
     prefix: AbsolutePath = Field("/opt/g35/mooncake", description="Where the environments are installed")

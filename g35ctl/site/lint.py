@@ -1,0 +1,14 @@
+"""All lints of a site: what each value may be is the model's business, whether values fit each other is theirs."""
+
+from __future__ import annotations
+
+from g35ctl.site.lints import cache, flash, network
+from g35ctl.site.lints.context import Context
+from g35ctl.site.problems import Problem
+
+LINTS = (*network.LINTS, *flash.LINTS, *cache.LINTS)
+
+
+def lint(context: Context) -> list[Problem]:
+    """Every problem that any lint finds."""
+    return [problem for check in LINTS for problem in check(context)]
