@@ -123,7 +123,9 @@ def _port_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
     for netdev, rail in ports.items():
         if not host.exists("/sys/class/net/%s" % netdev):
             found.append(
-                Finding("connect.port", "%s (rail %s)" % (netdev, rail), "no such device", "a data port", "see g35_ports")
+                Finding(
+                    "connect.port", "%s (rail %s)" % (netdev, rail), "no such device", "a port", "correct g35_ports"
+                )
             )
         elif device_of(host, netdev) is None:
             found.append(

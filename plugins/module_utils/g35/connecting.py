@@ -176,7 +176,7 @@ class Connector:
         self.host.wait_until(settled, seconds, interval=0.5)
 
     def disconnect(self, names: Sequence[str]) -> None:
-        """Disconnect controllers by device name. Raises CommandFailed with the tool's words for the first that stays."""
+        """Disconnect controllers by device name. Raises OSError with the tool's words for the first that stays."""
         with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL, len(names)))) as pool:
             results = dict(zip(names, pool.map(self._disconnect_one, names)))
         left = {item.name for item in read_topology(self.host).controllers if item.state not in _GOING}

@@ -194,9 +194,7 @@ def _subsystem(host: Host, name: str, controllers: Tuple[Controller, ...]) -> Op
     for member in members:
         folder = "%s/%s" % (CONTROLLERS, member)
         namespaces += [_namespace(host, folder, item, False) for item in host.list(folder) if _HEAD.match(item)]
-    return Subsystem(
-        name, nqn, host.read_value(base + "/iopolicy") or "", tuple(members), _without_twins(namespaces)
-    )
+    return Subsystem(name, nqn, host.read_value(base + "/iopolicy") or "", tuple(members), _without_twins(namespaces))
 
 
 def _without_twins(namespaces: List[Namespace]) -> Tuple[Namespace, ...]:
