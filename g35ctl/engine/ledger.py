@@ -111,17 +111,19 @@ class Ledger:
         entry = self.entry(host.name, stage)
         return entry is not None and entry.digest == stage_digest(host, stage, content)
 
-    def record(self, host: HostPlan, stage: str, content: str, time: str, run: str) -> None:
-        """The stage was applied and read back just now."""
+    def record(self, hosts: Sequence[HostPlan], stage: str, content: str, time: str, run: str) -> None:
+        """The stage was applied to these hosts and read back just now."""
         with self._guard:
-            self._hosts.setdefault(host.name, {})[stage] = Entry(stage_digest(host, stage, content), time, run)
-            self._save()
+            for host in hosts:
+                self._hosts.setdefault(host.name, {})[stage] = Entry(stage_digest(host, stage, content), time, run)
+            if hosts:
+                self._save()
 
-    def forget(self, host: str, stages: Sequence[str]) -> None:
-        """The stages are about to be applied again or were found not to hold: until then nothing is known."""
+    def forget(self, hosts: Sequence[str], stages: Sequence[str]) -> None:
+        """The stages are about to be applied again: until that has ended well, nothing is known of them."""
         with self._guard:
-            known = self._hosts.get(host, {})
-            dropped = [known.pop(stage) for stage in stages if stage in known]
+            known = [self._hosts[host] for host in hosts if host in self._hosts]
+            dropped = [stages_of.pop(stage) for stages_of in known for stage in stages if stage in stages_of]
             if dropped:
                 self._save()
 

@@ -1,0 +1,53 @@
+"""``g35ctl deploy``: bring the tier into service, stage by stage."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+app = typer.Typer(help="Bring the tier into service, stage by stage")
+
+
+@app.command()
+def deploy(
+    ctx: typer.Context,
+    inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
+    limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
+    first: str = typer.Option("", "--from", help="Start at this stage, whatever the ledger says"),
+    only: list[str] = typer.Option([], "--only", help="Run these stages alone (repeatable)"),
+    skip: list[str] = typer.Option([], "--skip", help="Leave these stages out (repeatable)"),
+    check: bool = typer.Option(False, "--check", help="Change nothing, tell what would change (exit 10)"),
+    diff: bool = typer.Option(False, "--diff", help="Show each change as before -> after"),
+    forks: int | None = typer.Option(None, "--forks", min=1, help="Hosts worked on at a time; default up to 64"),
+    resume: bool = typer.Option(True, "--resume/--no-resume", help="Keep what the ledger and a fresh reading agree on"),
+    allow_disruptive: bool = typer.Option(
+        False, "--allow-disruptive", help="Consent to steps that interrupt something live"
+    ),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask before disruptive steps on a terminal"),
+) -> None:
+    """Run the stages on the site: preflight, target and fabric, connect, storage, cache, validate.
+
+    Safe to repeat: what holds is read back and kept. After a failure or an interruption run the same command again.
+    """
+    from g35ctl.cli.outcome import report_conclusion, show_changes
+    from g35ctl.engine.conclusion import conclude
+    from g35ctl.engine.deploy import DeployOptions, Deployment
+    from g35ctl.engine.progress import make_display
+    from g35ctl.engine.session import open_session
+
+    inventory = inventory or ctx.obj.inventory
+    options = DeployOptions(limit, first, tuple(only), tuple(skip), check, diff, resume, allow_disruptive)
+    display = make_display(ctx.obj.output)
+    with open_session(inventory, "deploy", display, forks=forks) as session:
+        if allow_disruptive and not check and session.plan.disruptive and not yes and sys.stdin.isatty():
+            for step in session.plan.disruptive:
+                sys.stderr.write(f"disruptive: {step.host}: {step.stage}: {step.what} interrupts {step.interrupts}\n")
+            typer.confirm("Proceed?", abort=True, err=True)
+        deployed = Deployment(session, options).run()
+        conclusion = conclude(session, deployed.run, deployed.proof.verdicts if deployed.proof else ())
+        display.end()
+    if diff and ctx.obj.output == "text":
+        show_changes(session.folder)
+    report_conclusion(conclusion, ctx.obj.output, f"g35ctl -i {inventory} deploy")
+    raise typer.Exit(int(conclusion.run.exit_code))

@@ -1,0 +1,62 @@
+"""The last stage: the whole site read back, values written and read through flash, everything judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from g35ctl.engine.failures import from_event
+from g35ctl.engine.reading import Reading, probe, read_back
+from g35ctl.engine.run import Failure, StageResult
+from g35ctl.engine.session import Session
+from g35ctl.engine.stages import participants
+from g35ctl.validate.verdict import Grade, Verdict
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was judged, what could not even be read, and what it cost."""
+
+    verdicts: tuple[Verdict, ...]
+    failures: tuple[Failure, ...] = ()
+    stages: tuple[StageResult, ...] = field(default_factory=tuple)
+
+    @property
+    def failed(self) -> bool:
+        """True when a verdict is FAIL."""
+        return any(verdict.grade is Grade.FAIL for verdict in self.verdicts)
+
+
+def prove(session: Session, reading: Reading | None = None) -> Proof:
+    """Judge the site. ``reading`` saves reading it again when nothing was changed since it was taken."""
+    from g35ctl.validate.functional import judge
+
+    everyone = participants(session.plan, "preflight")
+    probing = participants(session.plan, "validate")
+    session.display.stage_started("validate", everyone)
+    seconds, executions, changed = 0.0, dict[str, int](), 0
+    outcomes = dict.fromkeys(everyone, "ok")
+    failures: list[Failure] = []
+    if reading is None:
+        reading = read_back(session, everyone, stage="validate")
+        failures.extend(reading.failures)
+        seconds, changed = reading.played.seconds, reading.played.changed_tasks
+        executions.update(reading.played.executions)
+    answering = tuple(name for name in probing if name in reading.findings)
+    probes = {}
+    if answering and not session.interrupt.requested():
+        played, probes = probe(session, answering)
+        for event in played.events:
+            failures.extend(from_event(event))
+        broken = played.controller_failure(str(session.folder.log("validate")))
+        failures.extend([broken] if broken else [])
+        seconds, changed = seconds + played.seconds, changed + played.changed_tasks
+        for host, count in played.executions.items():
+            executions[host] = executions.get(host, 0) + count
+    if session.interrupt.requested():
+        return Proof((), tuple(failures), (StageResult("validate", dict.fromkeys(everyone, "interrupted"), seconds),))
+    verdicts = judge(session.plan, session.states, reading.findings, probes)
+    for host in {item.host for item in failures} | {item.host for item in verdicts if item.grade is Grade.FAIL}:
+        if host:
+            outcomes[host] = "failed"
+    result = StageResult("validate", outcomes, round(seconds, 2), executions, changed)
+    return Proof(tuple(verdicts), tuple(failures), (result,))
