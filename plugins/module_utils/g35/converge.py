@@ -49,7 +49,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage's action did; the JSON a module returns."""
+    """What a stage's action did; the JSON a module returns. ``awaiting`` names what the controller must push before
+    an apply can begin; nothing was changed then."""
 
     action: str
     changed: bool
@@ -58,12 +59,14 @@ class Outcome:
     changes: Sequence[Dict[str, str]] = ()
     findings: Sequence[Dict[str, str]] = ()
     state: Dict[str, Any] = field(default_factory=dict)
+    awaiting: Sequence[str] = ()
 
     def result(self) -> Dict[str, Any]:
         data = asdict(self)
         data["msg"] = data.pop("message")
         data["findings"] = list(data["findings"])
         data["changes"] = list(data["changes"])
+        data["awaiting"] = list(data["awaiting"])
         before = "".join("%s: %s\n" % (c["what"], c["before"]) for c in data["changes"])
         after = "".join("%s: %s\n" % (c["what"], c["after"]) for c in data["changes"])
         data["diff"] = {"before": before, "after": after}
@@ -99,6 +102,10 @@ class Stage:
         """Judgement of ``state`` against the plan, from what was read and nothing else."""
         raise NotImplementedError
 
+    def awaiting(self) -> List[str]:
+        """Files that the controller has to push before an apply can begin. Reads only."""
+        return []
+
     def draining(self, state: Dict[str, Any]) -> List[Change]:
         """What quiets the stage before service on this host, losing nothing."""
         return []
@@ -121,6 +128,9 @@ def act(stage: Stage, action: str, *, check: bool = False, allow_disruptive: boo
         blockers = [item for item in stage.preflight() if item.severity == "error"]
         if blockers:
             return _judged(action, blockers, state, [], changed=False)
+        missing = [] if check else stage.awaiting()
+        if missing:
+            return Outcome(action, False, False, "waiting for files from the controller", state=state, awaiting=missing)
         compute = stage.changes
     else:
         compute = stage.draining if action == "drain" else stage.removal
