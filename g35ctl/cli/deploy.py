@@ -15,8 +15,8 @@ def deploy(
     inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
     limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
     first: str = typer.Option("", "--from", help="Start at this stage, whatever the ledger says"),
-    only: list[str] = typer.Option([], "--only", help="Run these stages alone (repeatable)"),
-    skip: list[str] = typer.Option([], "--skip", help="Leave these stages out (repeatable)"),
+    only: list[str] | None = typer.Option(None, "--only", help="Run these stages alone (repeatable)"),
+    skip: list[str] | None = typer.Option(None, "--skip", help="Leave these stages out (repeatable)"),
     check: bool = typer.Option(False, "--check", help="Change nothing, tell what would change (exit 10)"),
     diff: bool = typer.Option(False, "--diff", help="Show each change as before -> after"),
     forks: int | None = typer.Option(None, "--forks", min=1, help="Hosts worked on at a time; default up to 64"),
@@ -32,12 +32,12 @@ def deploy(
     """
     from g35ctl.cli.outcome import report_conclusion, show_changes
     from g35ctl.engine.conclusion import conclude
-    from g35ctl.engine.deploy import DeployOptions, Deployment
+    from g35ctl.engine.deploy import Deployment, DeployOptions
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
 
     inventory = inventory or ctx.obj.inventory
-    options = DeployOptions(limit, first, tuple(only), tuple(skip), check, diff, resume, allow_disruptive)
+    options = DeployOptions(limit, first, tuple(only or ()), tuple(skip or ()), check, diff, resume, allow_disruptive)
     display = make_display(ctx.obj.output)
     with open_session(inventory, "deploy", display, forks=forks) as session:
         if allow_disruptive and not check and session.plan.disruptive and not yes and sys.stdin.isatty():

@@ -40,8 +40,8 @@ def summary(conclusion: Conclusion) -> list[str]:
 
     run = conclusion.run
     lines = [
-        f"{item.grade} {item.check}{' ' + item.subject if item.subject else ''}{' on ' + item.host if item.host else ''}:"
-        f" {item.observed}, expected {item.expected}" + (f"; {item.remedy}" if item.remedy else "")
+        f"{item.grade} {' '.join(filter(None, (item.check, item.subject, item.host)))}: {item.observed},"
+        f" expected {item.expected}" + (f"; {item.remedy}" if item.remedy else "")
         for item in conclusion.verdicts
         if item.grade is not Grade.PASS
     ]

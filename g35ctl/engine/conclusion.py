@@ -37,7 +37,10 @@ class Conclusion:
             "module_executions": run.module_executions,
             "seconds": run.seconds,
             "stages": [asdict(stage) for stage in run.stages],
-            "failures": [asdict(failure) for failure in run.failures] + [_failure(item) for item in self.verdicts if item.grade is Grade.FAIL],
+            "failures": [
+                *(asdict(failure) for failure in run.failures),
+                *(_failure(item) for item in self.verdicts if item.grade is Grade.FAIL),
+            ],
             "verdicts": grades(self.verdicts),
             "run": run.identifier,
             "folder": run.folder,

@@ -117,7 +117,7 @@ class Deployment:
             )
             if first and name in reading.findings:
                 self.session.display.say(f"{name}: stage {first} does not hold or is new; applying from there")
-        self.results.append(_result("verify", reading.played, {name: "ok" for name in reading.findings}))
+        self.results.append(_result("verify", reading.played, dict.fromkeys(reading.findings, "ok")))
 
     def _nothing_left(self, wave: Sequence[str]) -> bool:
         """Preflight stops everybody, before anything was touched; later stages go on with the hosts that are left."""
@@ -147,7 +147,9 @@ class Deployment:
         done = [name for name in todo if outcomes[name] in ("ok", "changed", "skipped")]
         if changing:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            self.ledger.record([plan.host(name) for name in done], stage, self.content, now, self.session.folder.identifier)
+            self.ledger.record(
+                [plan.host(name) for name in done], stage, self.content, now, self.session.folder.identifier
+            )
         self._stage_ended(_result(stage, played, outcomes))
 
     def _stands_on_a_lost_box(self, name: str, stage: str) -> bool:
@@ -235,13 +237,21 @@ class Deployment:
         plan = self.session.plan
         whole = set(self.hosts) == {host.name for host in plan.hosts if host.stages()}
         if self.options.check or self.failures or not whole:
-            why = "nothing was changed" if self.options.check else "hosts failed" if self.failures else "--limit is in use"
+            why = (
+                "nothing was changed"
+                if self.options.check
+                else "hosts failed"
+                if self.failures
+                else "--limit is in use"
+            )
             self.session.display.say(f"validate: skipped, because {why}")
             names = [name for name in participants(plan, "validate") if name in self.hosts]
             self._stage_ended(StageResult("validate", dict.fromkeys(names, "skipped"), 0.0))
             return
         untouched = all(
-            not stage.changed_tasks and set(stage.hosts.values()) <= {"held"} for stage in self.results if stage.stage != "verify"
+            not stage.changed_tasks and set(stage.hosts.values()) <= {"held"}
+            for stage in self.results
+            if stage.stage != "verify"
         )
         self.proof = prove(self.session, self.reading if untouched else None)
         self.failures.extend(self.proof.failures)
@@ -284,4 +294,3 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {
         name: version(name) for name in ("g35ctl", "ansible-core", "ansible-runner")
     }
-

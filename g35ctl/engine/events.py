@@ -10,7 +10,8 @@ from typing import Any
 CONTROLLER_ACTIONS = frozenset(
     {
         "add_host", "assert", "debug", "fail", "group_by", "import_playbook", "import_role", "import_tasks",
-        "include_role", "include_tasks", "include_vars", "meta", "pause", "set_fact", "set_stats", "validate_argument_spec",
+        "include_role", "include_tasks", "include_vars", "meta", "pause", "set_fact", "set_stats",
+        "validate_argument_spec",
     }
 )  # fmt: skip
 # Actions that look before they act: a stat of the destination, then the module itself.
@@ -29,8 +30,8 @@ _MESSAGE_LIMIT = 4000
 class TaskEvent:
     """One task that ended on one host.
 
-    ``executions`` is the number of module executions on the host that it cost. ``findings`` and ``changes`` are those of
-    our own modules, ``state`` what they read; ``result`` holds further plain results of ours (for example the probe's).
+    ``executions`` is the number of module executions on the host that it cost. ``findings`` and ``changes`` are those
+    of our own modules, ``state`` is what they read.
     """
 
     stage: str
@@ -114,7 +115,9 @@ def _message(result: Mapping[str, Any]) -> str:
     parts = [str(result[key]).strip() for key in ("msg", "reason", "module_stderr", "stderr") if result.get(key)]
     items = result.get("results")
     if isinstance(items, list):
-        parts += [str(item["msg"]) for item in items if isinstance(item, Mapping) and item.get("failed") and item.get("msg")]
+        parts += [
+            str(item["msg"]) for item in items if isinstance(item, Mapping) and item.get("failed") and item.get("msg")
+        ]
     return "\n".join(dict.fromkeys(parts))[-_MESSAGE_LIMIT:]
 
 

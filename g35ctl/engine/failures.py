@@ -15,7 +15,7 @@ _SSH = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "ssh.host_key", "the pinned host key",
      "find out why the key changed; if the host was reinstalled: g35ctl trust --replace"),
     ("Host key verification failed", "ssh.host_key", "a pinned host key", "g35ctl trust"),
-    ("Permission denied", "ssh.login", "a key that the host accepts", "check ansible_user and the key in the inventory"),
+    ("Permission denied", "ssh.login", "a key that the host accepts", "check ansible_user and its key"),
     ("Could not resolve hostname", "ssh.name", "a name that resolves", "check ansible_host in the inventory"),
     ("Connection refused", "ssh.connect", "an ssh server that answers", "check ansible_port and that sshd runs"),
 )  # fmt: skip
@@ -30,7 +30,9 @@ def from_event(event: TaskEvent) -> tuple[Failure, ...]:
     errors = [item for item in event.findings if item.get("severity") == "error"]
     if not errors:
         return (
-            Failure(event.host, event.stage, event.action, event.message or "no message", "success", "see the stage's log"),
+            Failure(
+                event.host, event.stage, event.action, event.message or "no message", "success", "see the stage's log"
+            ),
         )
     return tuple(
         Failure(
@@ -53,7 +55,13 @@ def unreachable(stage: str, host: str, message: str) -> Failure:
             return Failure(host, stage, check, said, expected, remedy, UNREACHABLE)
     last = (message.strip().splitlines() or ["no answer"])[-1]
     return Failure(
-        host, stage, "ssh.connect", last, "a connection", "power, network and address of the host; then run again", UNREACHABLE
+        host,
+        stage,
+        "ssh.connect",
+        last,
+        "a connection",
+        "power, network and address of the host; then run again",
+        UNREACHABLE,
     )
 
 
@@ -115,8 +123,8 @@ def exit_code(
 ) -> Exit:
     """What the process tells its caller about a run.
 
-    Preflight problems come before everything was touched (4, or 5 when nothing worse than silence happened); later, 5 when
-    every failure is a host that does not answer, 6 when some hosts came through, 1 when none did.
+    Preflight problems come before anything was touched (4, or 5 when the only problem is silence); later, 5 when every
+    failure is a host that does not answer, 6 when some hosts came through, 1 when none did.
     """
     if interrupted:
         return Exit.INTERRUPTED

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.g35.schema import dump
+
 from g35ctl.content import content_root
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error
+from g35ctl.plan.digest import host_digests
 from g35ctl.plan.model import HostPlan
 
 SCHEMA_VERSION = 1
@@ -49,9 +50,7 @@ def content_digest(root: Path | None = None) -> str:
 
 def stage_digest(host: HostPlan, stage: str, content: str) -> str:
     """Digest of everything that a stage makes of this host: its plans and the content that applies them."""
-    plans = {name: dump(getattr(host, name)) for name in stage_plans(host, stage)}
-    text = json.dumps([plans, content], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(f"{host_digests(host)[stage]} {content}".encode()).hexdigest()
 
 
 def write_atomically(path: Path, data: Any, mode: int = 0o600) -> None:
@@ -129,7 +128,9 @@ class Ledger:
 
     def _save(self) -> None:
         hosts = {
-            host: {stage: vars(entry) for stage, entry in stages.items()} for host, stages in self._hosts.items() if stages
+            host: {stage: vars(entry) for stage, entry in stages.items()}
+            for host, stages in self._hosts.items()
+            if stages
         }
         write_atomically(self.path, {"schema_version": SCHEMA_VERSION, "hosts": hosts})
 
@@ -143,7 +144,7 @@ def first_stage_to_apply(host: HostPlan, holding: Sequence[str]) -> str:
 
 
 def save_ownership(path: Path, owners: dict[str, str]) -> None:
-    """Add decisions to the ownership record (``{"namespaces": {uuid: owner}}``): namespaces that really are prepared."""
+    """Add decisions to the ownership record, ``{"namespaces": {uuid: owner}}``."""
     data = read_json(path, "ownership record")
     known = dict(data.get("namespaces", {}))
     if all(known.get(uuid) == owner for uuid, owner in owners.items()):

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from ansible.module_utils.g35.plans import Wheel
 
+from g35ctl.bundle.wheelhouse import default_directory, read
 from g35ctl.engine.folder import state_directory
 from g35ctl.engine.ledger import Ledger, content_digest, read_json
 from g35ctl.errors import G35Error
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
-from g35ctl.plan.context import WheelSet
+from g35ctl.plan.context import Paths, WheelSet
 from g35ctl.plan.disruptive import Recorded, disruptive_steps
 from g35ctl.plan.model import Plan
 from g35ctl.site.load import load
@@ -32,8 +33,8 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
     wheels are a warning of the plan: everything but the cache stage can be planned and rendered without them.
     """
     site = load(inventory)
-    directory = str(inventory_directory(inventory))
-    plan = build(site, known_ownership(inventory), _wheels(site, directory), directory)
+    paths = controller_paths(inventory)
+    plan = build(site, known_ownership(inventory), _wheels(site, paths), paths)
     recorded = recorded_stages(inventory, plan)
     return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
 
@@ -59,10 +60,11 @@ def is_site(inventory: str) -> bool:
     )
 
 
-def inventory_directory(inventory: str) -> Path:
-    """Where relative paths of the inventory start: the inventory itself when it is a directory, else beside it."""
+def controller_paths(inventory: str) -> Paths:
+    """Where relative paths of the inventory start, and where wheelhouses are kept that no site names."""
     path = Path(inventory).absolute()
-    return path if path.is_dir() else path.parent
+    directory = path if path.is_dir() else path.parent
+    return Paths(str(directory), str(default_directory("", "").parent))
 
 
 def known_ownership(inventory: str) -> Mapping[str, str]:
@@ -99,14 +101,12 @@ def pending(inventory: str, plan: Plan) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _wheels(site: Site, directory: str) -> Mapping[WheelSet, tuple[Wheel, ...]]:
-    from g35ctl.bundle.wheelhouse import read
-
+def _wheels(site: Site, paths: Paths) -> Mapping[WheelSet, tuple[Wheel, ...]]:
     found: dict[WheelSet, tuple[Wheel, ...]] = {}
     for host in site.hosts:
         if host.box is not None and not host.ports:
             continue
-        wanted = wheel_set(directory, host)
+        wanted = wheel_set(paths, host)
         if wanted not in found:
             try:
                 found[wanted] = read(wanted.directory, wanted.distribution, wanted.version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from g35ctl.engine.failures import from_event
 from g35ctl.engine.reading import Reading, probe, read_back
@@ -42,7 +43,7 @@ def prove(session: Session, reading: Reading | None = None) -> Proof:
         seconds, changed = reading.played.seconds, reading.played.changed_tasks
         executions.update(reading.played.executions)
     answering = tuple(name for name in probing if name in reading.findings)
-    probes = {}
+    probes: dict[str, dict[str, Any]] = {}
     if answering and not session.interrupt.requested():
         played, probes = probe(session, answering)
         for event in played.events:

@@ -52,7 +52,9 @@ def read_back(session: Session, hosts: Sequence[str], *, stage: str = "verify", 
     return Reading(played, findings, (*failures, *([broken] if broken else [])))
 
 
-def probe(session: Session, hosts: Sequence[str], *, stage: str = "validate") -> tuple[Played, dict[str, dict[str, Any]]]:
+def probe(
+    session: Session, hosts: Sequence[str], *, stage: str = "validate"
+) -> tuple[Played, dict[str, dict[str, Any]]]:
     """Run the functional probe on ``hosts``: the play, and host -> probe action -> what it brought."""
     played = session.play(Play(stage, "validate", tuple(hosts), forks=session.forks))
     brought: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
 """What every verb that touches hosts needs: the plan, the site's lock, a run folder, progress and a clean stop.
 
-    with open_session(inventory, "deploy", display) as session:
-        played = session.play(Play("connect", "connect", hosts))
+with open_session(inventory, "deploy", display) as session:
+    played = session.play(Play("connect", "connect", hosts))
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ class Session:
 
 
 @contextmanager
-def open_session(
-    inventory: str, verb: str, display: Display, *, forks: int | None = None
-) -> Iterator[Session]:
+def open_session(inventory: str, verb: str, display: Display, *, forks: int | None = None) -> Iterator[Session]:
     """Load and plan the site, take its lock and make the run folder.
 
     Raises SiteInvalid (exit 3) before anything is created, G35Error (exit 8) when another run holds the lock. Whatever

@@ -68,9 +68,7 @@ def select_stages(first: str, only: Sequence[str], skip: Sequence[str]) -> tuple
         if name not in STAGES:
             close = fnmatch.filter(STAGES, name[:1] + "*")
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise G35Error(
-                f"{name!r} is not a stage{hint}", why="stages: " + ", ".join(STAGES), exit_code=Exit.USAGE
-            )
+            raise G35Error(f"{name!r} is not a stage{hint}", why="stages: " + ", ".join(STAGES), exit_code=Exit.USAGE)
     chosen = [name for name in STAGES if not only or name in only]
     if first:
         # Preflight is cheap and reads only: starting later is no reason to go in blind.
@@ -95,7 +93,8 @@ def select_hosts(site: Site, plan: Plan, limit: str) -> tuple[str, ...]:
     wanted = set(names) if all(item.startswith("!") for item in patterns) else set[str]()
     for item in patterns:
         bare = item.lstrip("!")
-        matched = set(groups.get(bare, ())) | set(fnmatch.filter(names, bare)) | (set(names) if bare == "all" else set())
+        everyone = names if bare == "all" else ()
+        matched = {*groups.get(bare, ()), *fnmatch.filter(names, bare), *everyone}
         if not matched:
             raise G35Error(
                 f"--limit {item}: no host or group of that name takes part in this site",

@@ -7,7 +7,8 @@ DOCUMENTATION = r"""
 module: g35_preflight
 short_description: Check a host before anything is changed on it
 description:
-  - Checks the system (distribution, systemd, root, Python, clock, packages) and the preconditions of every stage in one execution.
+  - Checks the system (distribution, systemd, root, Python, clock, packages) and the preconditions of every stage.
+  - Does so in one execution per host.
   - Changes nothing. Fails when a finding of severity error exists, after all of them were collected.
 options:
   target:

@@ -1,7 +1,7 @@
 """All stages of a host in one module execution: preflight before a deploy, verify instead of a replay.
 
-One ssh session and one Python start per host, however many stages it takes part in. ``find`` gives the ``build`` function
-of a stage: the modules hand it in, so that this file imports no stage.
+One ssh session and one Python start per host, however many stages it takes part in. ``find`` gives the ``build``
+function of a stage: the modules hand it in, so that this file imports no stage.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def _in_order(plans: Mapping[str, Dict[str, Any]]) -> List[Tuple[str, Dict[str, 
     return [(name, plans[name]) for name in STAGES if plans.get(name)]
 
 
-def _build(host: Host, name: str, plan: Dict[str, Any], find: Callable[[str], Builder]) -> Tuple[Optional[Stage], Finding]:
+def _build(
+    host: Host, name: str, plan: Dict[str, Any], find: Callable[[str], Builder]
+) -> Tuple[Optional[Stage], Finding]:
     try:
         return find(name)(host, plan), Finding("", "", "", "", "")
     except SchemaError as error:

@@ -22,7 +22,8 @@ SYSTEMS: Dict[str, Tuple[Tuple[str, ...], str]] = {
 
 #: what people are told they may use
 SUPPORTED = (
-    "Debian 12 or 13, Ubuntu 22.04 or 24.04, a RHEL 9 family system, openEuler 22.03 or 24.03, Anolis 8 or 23, KeyarchOS 5"
+    "Debian 12 or 13, Ubuntu 22.04 or 24.04, a RHEL 9 family system, openEuler 22.03 or 24.03, Anolis 8 or 23,"
+    " KeyarchOS 5"
 )
 
 INSTALLERS = {"debian": "apt-get install -y", "redhat": "dnf install -y"}
