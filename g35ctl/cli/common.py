@@ -13,7 +13,7 @@ InventoryOption = Annotated[
     str | None,
     typer.Option("--inventory", "-i", help="Inventory path; also accepted before the verb", show_default=False),
 ]
-"""``-i`` after the verb: ``def run(ctx: typer.Context, inventory: InventoryOption = None)``, then :func:`inventory_of`."""
+"""``-i`` after the verb: a parameter ``inventory: InventoryOption = None``, resolved with :func:`inventory_of`."""
 
 OutputOption = Annotated[
     str | None,

@@ -111,7 +111,9 @@ class Converter:
         return AnsibleTagHelper.as_native_type(value)
 
     def _validate(self, name: str, plain: Any) -> Converted:
-        adapter = self._adapters.setdefault(name, TypeAdapter(VARIABLES[name]))
+        if name not in self._adapters:
+            self._adapters[name] = TypeAdapter(VARIABLES[name])
+        adapter = self._adapters[name]
         errors: list[_Error] = []
         data = _without_unresolved(plain)
         salvaged = data is not plain

@@ -135,7 +135,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(str(word), choices, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(choices)}"
+    return f"known here: {', '.join(choices[:12])}{', ...' if len(choices) > 12 else ''}" if choices else ""
 
 
 def shown_path(path: str) -> str:

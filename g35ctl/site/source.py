@@ -98,9 +98,8 @@ def read(inventory: str, index: SourceIndex) -> RawInventory:
     path = str(Path(inventory).absolute())
     with captured_display() as notices:
         from ansible.inventory.manager import InventoryManager
-        from ansible.parsing.dataloader import DataLoader
 
-        loader = DataLoader()
+        loader = _loader()
         loader.set_basedir(path if Path(path).is_dir() else str(Path(path).parent))
         _set_vault_secrets(loader)
         try:
@@ -118,6 +117,20 @@ def read(inventory: str, index: SourceIndex) -> RawInventory:
             )
     raw.template = _Templates(manager, loader)
     return raw
+
+
+def _loader() -> Any:
+    """Ansible's loader, except that each file is parsed once and not copied: several plugins ask for each in turn."""
+    from ansible.parsing.dataloader import DataLoader
+
+    class Once(DataLoader):  # type: ignore[misc]
+        def load_from_file(self, file_name: str, *_args: object, json_only: bool = False, **_kwargs: object) -> Any:
+            # Inventory sources are trusted as templates whichever plugin reads them.
+            return super().load_from_file(
+                file_name, cache="all", unsafe=True, json_only=json_only, trusted_as_template=True
+            )
+
+    return Once()
 
 
 def problem_of(error: BaseException, fallback: Position, hosts: tuple[str, ...] = ()) -> Problem:

@@ -151,7 +151,7 @@ def ports(context: Context) -> list[Problem]:
             for name in ("rpc_port", "metrics_port"):
                 port = getattr(mooncake.master, name)
                 wanted.append((("g35_mooncake", "master", name), f"the master's {name}", range(port, port + 1)))
-        if host in context.owners:
+        if host.name in context.owner_names:
             for name in ("rpc_port", "http_port"):
                 port = getattr(mooncake.store, name)
                 count = stores.get(host.name, 1)
@@ -160,12 +160,11 @@ def ports(context: Context) -> list[Problem]:
         for number, (path, name, used) in enumerate(wanted):
             at = _nearest(context, host, path)
             for _, other, taken in wanted[:number]:
-                clash = set(used) & set(taken)
-                if clash:
-                    what = f"{name} and {other} both need port {min(clash)} on {host.name}"
+                if _overlap(used, taken):
+                    what = f"{name} and {other} both need port {max(used.start, taken.start)} on {host.name}"
                     found.append(context.at(host, at, what, "move one of them"))
             for owner, reserved in (("its transfer engine", ENGINE_PORTS), ("client names", CLIENT_PORTS)):
-                if set(used) & set(reserved):
+                if _overlap(used, reserved):
                     what = (
                         f"{name} lies in {reserved.start}-{reserved.stop - 1}, where Mooncake picks ports for {owner}"
                     )
@@ -191,6 +190,10 @@ def wheels(context: Context) -> list[Problem]:
                 )
             )
     return found
+
+
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
 
 
 def _suggested(size: int) -> str:

@@ -64,6 +64,16 @@ class Context:
         return self.site.group("cache_owners")
 
     @cached_property
+    def owner_names(self) -> frozenset[str]:
+        """Names of the hosts that may own namespaces."""
+        return frozenset(host.name for host in self.owners)
+
+    @cached_property
+    def owner_rails(self) -> Mapping[str, frozenset[str]]:
+        """For each owner the rails it has a port on."""
+        return {host.name: frozenset(port.rail for port in host.ports) for host in self.owners}
+
+    @cached_property
     def masters(self) -> tuple[SiteHost, ...]:
         """Hosts that run a Mooncake master."""
         return self.site.group("mooncake_masters")

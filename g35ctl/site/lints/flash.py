@@ -105,7 +105,6 @@ def _unstable(device: str) -> bool:
 def ownership(context: Context) -> list[Problem]:
     """Each namespace can have exactly one owner: no contradictory pins and claims, and somebody who reaches it."""
     found: list[Problem] = []
-    owners = {host.name: host for host in context.owners}
     pins: dict[str, tuple[str, str]] = {}
     for host, number, namespace in context.namespaces():
         path = ("g35_ebof", "namespaces", number)
@@ -113,9 +112,10 @@ def ownership(context: Context) -> list[Problem]:
         if namespace.owner is not None:
             where = str(context.position(host, (*path, "owner")))
             wanted.append((namespace.owner, f"pinned at {where}"))
-            if namespace.owner not in owners:
+            if namespace.owner not in context.owner_names:
                 what = f"owner {namespace.owner!r} is not a cache owner"
-                found.append(context.at(host, (*path, "owner"), what, did_you_mean(namespace.owner, owners)))
+                hint = did_you_mean(namespace.owner, sorted(context.owner_names))
+                found.append(context.at(host, (*path, "owner"), what, hint))
             first, at = pins.setdefault(namespace.nqn, (namespace.owner, where))
             if first != namespace.owner:
                 what = f"owner {namespace.owner!r}, but {namespace.nqn} has a namespace pinned to {first!r} ({at})"
@@ -129,7 +129,7 @@ def ownership(context: Context) -> list[Problem]:
             what = f"namespace {namespace.nqn} nsid {namespace.nsid} has {_number(len(names))} owners: {told}"
             position = ("owner",) if namespace.owner is not None else ("nqn",)
             found.append(context.at(host, (*path, *position), what, "leave one: two hosts never mount one file system"))
-        found += _reachable(context, host, number, [owners[name] for name in names if name in owners])
+        found += _reachable(context, host, number, [name for name in names if name in context.owner_names])
     return found
 
 
@@ -137,25 +137,24 @@ def _number(count: int) -> str:
     return {2: "two", 3: "three", 4: "four"}.get(count, str(count))
 
 
-def _reachable(context: Context, box: SiteHost, number: int, wanted: list[SiteHost]) -> list[Problem]:
+def _reachable(context: Context, box: SiteHost, number: int, wanted: list[str]) -> list[Problem]:
     """The named owners, or else some owner, have a port on a rail of the box."""
     assert box.box is not None
     path = ("g35_ebof", "namespaces", number)
-    rails = {portal.rail for portal in box.box.portals}
-    candidates = wanted or list(context.owners)
-    if context.is_partial(box, "g35_ebof") or any(context.is_partial(host, "g35_ports") for host in candidates):
+    rails = frozenset(portal.rail for portal in box.box.portals)
+    unknown = {host for host, variable in context.partial if variable == "g35_ports"}
+    if context.is_partial(box, "g35_ebof") or unknown:
         return []
-    reaching = [host for host in candidates if rails & {port.rail for port in host.ports}]
+    shown = f"a rail of {box.name} ({', '.join(sorted(rails))})"
     if wanted:
         return [
-            context.at(box, path, f"owner {host.name} has no port on a rail of {box.name} ({', '.join(sorted(rails))})")
-            for host in wanted
-            if host not in reaching
+            context.at(box, path, f"owner {name} has no port on {shown}")
+            for name in wanted
+            if not rails & context.owner_rails[name]
         ]
-    if reaching or not candidates:
+    if not context.owners or any(rails & reached for reached in context.owner_rails.values()):
         return []
-    what = f"no possible owner: no cache owner has a port on a rail of {box.name} ({', '.join(sorted(rails))})"
-    return [context.at(box, path, what)]
+    return [context.at(box, path, f"no possible owner: no cache owner has a port on {shown}")]
 
 
 def claims(context: Context) -> list[Problem]:
@@ -163,12 +162,11 @@ def claims(context: Context) -> list[Problem]:
     found = []
     nqns = {namespace.nqn for _, _, namespace in context.namespaces()}
     uuids = {namespace.uuid for _, _, namespace in context.namespaces()}
-    owners = {host.name for host in context.owners}
     complete = not any(context.is_partial(host, "g35_ebof") for host in context.site.group("ebof"))
     for host in context.site.hosts:
         for number, nqn in enumerate(host.storage.owns):
             path = ("g35_storage", "owns", number)
-            if host.name not in owners:
+            if host.name not in context.owner_names:
                 found.append(context.at(host, path, "the host claims a subsystem but is not a cache owner"))
             if nqn not in nqns and complete:
                 hint = did_you_mean(nqn, sorted(nqns)) if len(nqns) <= 64 else ""
