@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Bring the tier into service, stage by stage")
+app = typer.Typer(help="Bring the tier into service, stage by stage", add_completion=False)
 
 
 @app.command()
@@ -15,8 +16,8 @@ def deploy(
     inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
     limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
     first: str = typer.Option("", "--from", help="Start at this stage, whatever the ledger says"),
-    only: list[str] | None = typer.Option(None, "--only", help="Run these stages alone (repeatable)"),
-    skip: list[str] | None = typer.Option(None, "--skip", help="Leave these stages out (repeatable)"),
+    only: Annotated[list[str] | None, typer.Option("--only", help="Run these stages alone (repeatable)")] = None,
+    skip: Annotated[list[str] | None, typer.Option("--skip", help="Leave these stages out (repeatable)")] = None,
     check: bool = typer.Option(False, "--check", help="Change nothing, tell what would change (exit 10)"),
     diff: bool = typer.Option(False, "--diff", help="Show each change as before -> after"),
     forks: int | None = typer.Option(None, "--forks", min=1, help="Hosts worked on at a time; default up to 64"),

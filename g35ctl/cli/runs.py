@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-app = typer.Typer(help="List past runs")
+app = typer.Typer(help="List past runs", add_completion=False)
 
 
 @app.command()

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 from g35ctl.content import content_root
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error

@@ -11,6 +11,8 @@ import stat
 import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
+# Imported so that it is packed into shipped modules: boot_files sends its source on.
+from . import boot  # noqa: F401
 from .converge import Change, Finding
 from .host import Host
 from .plans import File, Unit
