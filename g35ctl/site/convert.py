@@ -84,7 +84,9 @@ class Converter:
             converted = self._validate(name, plain)
             if shared:
                 self._cache[key] = converted  # the raw inventory keeps `value` alive, so its id stays its own
-        problems += [self._problem(host, name, error) for error in converted.errors]
+        unresolved = {problem.where for problem in problems}
+        found = [self._problem(host, name, error) for error in converted.errors]
+        problems += [problem for problem in found if problem.where not in unresolved]
         return converted, problems
 
     def _problem(self, host: RawHost, name: str, error: _Error) -> Problem:
@@ -106,7 +108,7 @@ class Converter:
                 return self._plain(host, _checked(self.raw.template.resolve(host, value)), path, problems)
             except Exception as error:
                 found = problem_of(error, fallback)
-                problems.append(Problem(found.what, fallback, "", path_text(path), (host.name,)))
+                problems.append(Problem(found.what, found.position, "", path_text(path), (host.name,)))
                 return _UNRESOLVED
         return AnsibleTagHelper.as_native_type(value)
 

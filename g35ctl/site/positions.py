@@ -13,7 +13,7 @@ from g35ctl.site.problems import Position
 
 Step = str | int
 _SECTION = re.compile(r"^\s*\[([^\]:]+)(?::(\w+))?\]")
-_INI_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*)")
+_INI_HOST = re.compile(r"^([A-Za-z0-9][\w.:\[\]-]*)")
 _IGNORED_DIRECTORIES = {"group_vars", "host_vars", "vars_plugins"}
 _YAML_SUFFIXES = {".yml", ".yaml", ".json"}
 _GROUP_KEYS = {"hosts", "children", "vars"}
@@ -131,7 +131,8 @@ def _index_yaml(file: Path, found: dict[str, dict[str, Position]]) -> None:
                 if section.value == "children":
                     group(name, below)
                 elif section.value == "hosts":
-                    found["host"].setdefault(name.value, position(name))
+                    for host in _expanded(name.value):
+                        found["host"].setdefault(host, position(name))
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -143,6 +144,15 @@ def _index_yaml(file: Path, found: dict[str, dict[str, Position]]) -> None:
             group(key, node)
 
 
+def _expanded(pattern: str) -> list[str]:
+    """The host names of a pattern such as ``gpu[01:48]``."""
+    if "[" not in pattern:
+        return [pattern]
+    from ansible.plugins.inventory import expand_hostname_range
+
+    return [str(name) for name in expand_hostname_range(pattern)]
+
+
 def _index_ini(file: Path, found: dict[str, dict[str, Position]]) -> None:
     inside = ""
     for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -152,4 +162,5 @@ def _index_ini(file: Path, found: dict[str, dict[str, Position]]) -> None:
             found["group"].setdefault(section.group(1), Position(str(file), number, section.start(1) + 1))
         elif inside in ("hosts", "children", "") and (name := _INI_HOST.match(line)):
             kind = "group" if inside == "children" else "host"
-            found[kind].setdefault(name.group(1), Position(str(file), number, 1))
+            for each in _expanded(name.group(1)):
+                found[kind].setdefault(each, Position(str(file), number, 1))

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ _UNPARSED = re.compile(r"Unable to parse (.+) as an inventory source")
 _PLUGIN = re.compile(r"with '(?:\w+\.)*(\w+)' plugin")
 _PLUGIN_OF_SUFFIX = {".yml": "yaml", ".yaml": "yaml", ".json": "yaml", ".toml": "toml"}
 _NOT_INVENTORY = "no inventory plugin can read it"
+_WAITS = "cross-checks of the site wait until every file can be read"
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,9 @@ def _collect_notices(notices: list[_Notice], raw: RawInventory, index: SourceInd
         skipped = _SKIPPED_KEY.search(notice.message)
         if notice.exception is not None:
             failures.append(notice)
+        elif unparsed and Path(unparsed.group(1)).is_dir():
+            failures = []  # its files have been reported, or it is empty
+            raw.broken = raw.broken or any(problem.severity == "error" for problem in raw.problems)
         elif unparsed:
             raw.problems.append(_unreadable(unparsed.group(1), failures, path))
             raw.broken = raw.broken or raw.problems[-1].severity == "error"
@@ -225,7 +229,7 @@ def _unreadable(source: str, failures: list[_Notice], inventory: str) -> Problem
             "move it out of the inventory directory, or into a directory whose name starts with a dot",
             severity="warning" if stray else "error",
         )
-    return problem_of(chosen.exception, Position(source))
+    return replace(problem_of(chosen.exception, Position(source)), hint=_WAITS)
 
 
 def _merge(manager: Any, loader: Any, path: str, raw: RawInventory) -> None:
@@ -303,7 +307,7 @@ def _unreadable_variables(error: BaseException, path: str, hosts: tuple[str, ...
             hosts=hosts,
             severity="warning",
         )
-    return problem_of(error, Position(path), hosts)
+    return replace(problem_of(error, Position(path), hosts), hint=_WAITS)
 
 
 class _Templates:
@@ -324,7 +328,9 @@ class _Templates:
 
             if self._variables is None:
                 self._variables = VariableManager(loader=self._loader, inventory=self._manager)
-            magic = self._variables._get_magic_variables(None, self._manager.get_host(host.name), None, True)
-            templar = Templar(loader=self._loader, variables={**host.variables, **magic})
+            target = self._manager.get_host(host.name)
+            magic = self._variables._get_magic_variables(None, target, None, True)
+            variables = {**host.variables, **target.get_magic_vars(), **magic}
+            templar = Templar(loader=self._loader, variables=variables)
             self._templars[host.name] = templar
         return templar.template(value)
