@@ -1,0 +1,165 @@
+"""A plan for people: tables on a terminal, aligned columns everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from g35ctl.plan.identity import endpoint
+from g35ctl.plan.model import HostPlan, Plan
+from g35ctl.site.sizes import format_size
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table, or titled lines when ``columns`` is empty. Columns named in ``right`` hold figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[str] = frozenset()
+
+
+def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Section, ...]:
+    """Everything the plan says, from the whole to the details. ``pending`` are the (host, stage) pairs to apply."""
+    found = [
+        Section("Plan", (), tuple((line,) for line in _headline(plan, pending))),
+        Section(
+            "Ownership", ("box", "subsystem", "namespace", "size", "owner", "since"),
+            tuple((o.box, o.nqn, o.uuid, format_size(o.size), o.owner, o.since) for o in plan.ownership),
+            frozenset({"size"}),
+        ),
+        Section(
+            "Paths", ("host", "rail", "netdev", "from", "to", "transport", "controllers"),
+            tuple(row for host in plan.hosts for row in _paths(host)), frozenset({"controllers"}),
+        ),
+        Section(
+            "Stores", ("owner", "namespace", "address", "rpc", "http", "segment", "buffer", "capacity"),
+            tuple(row for host in plan.hosts for row in _stores(host)),
+            frozenset({"rpc", "http", "segment", "buffer", "capacity"}),
+        ),
+        Section(
+            "Memory", ("host", "stores", "segments", "buffers", "total"),
+            tuple(
+                (m.host, str(m.stores), format_size(m.segments), format_size(m.buffers), format_size(m.total))
+                for m in plan.summary.memory
+            ),
+            frozenset({"stores", "segments", "buffers", "total"}),
+        ),
+        Section(
+            "Stages", ("stage", "hosts", "names"),
+            tuple((stage, str(len(hosts)), listed(hosts)) for stage, hosts in plan.stage_hosts.items()),
+            frozenset({"hosts"}),
+        ),
+        Section("Disruptive steps (need --allow-disruptive where they hit something live)", (), _disruptive(plan)),
+        Section("Warnings", (), tuple((warning,) for warning in plan.warnings)),
+    ]  # fmt: skip
+    return tuple(section for section in found if section.rows)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in one line: all of a few, the first of many."""
+    every = list(names)
+    more = len(every) - _SHOWN
+    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _headline(plan: Plan, pending: Sequence[tuple[str, str]]) -> Iterator[str]:
+    summary = plan.summary
+    yield f"site {plan.site}, plan {plan.digest[:12]}"
+    yield (
+        f"{_count(summary.boxes, 'box', 'boxes')}, {_count(summary.owners, 'owner')},"
+        f" {_count(summary.namespaces, 'namespace')}, {_count(summary.paths, 'NVMe path')}"
+    )
+    yield f"flash: {format_size(summary.raw)}, of which {format_size(summary.capacity)} hold values"
+    if summary.rated_gbps:
+        unrated = f" ({_count(summary.unrated_boxes, 'box', 'boxes')} not rated)" if summary.unrated_boxes else ""
+        yield f"bandwidth: the boxes are rated {summary.rated_gbps:g} GB/s together{unrated}"
+    yield f"memory for stores: {format_size(sum(item.total for item in summary.memory))} on all owners together"
+    if pending:
+        hosts = {host for host, _ in pending}
+        yield f"to apply: {_count(len(pending), 'stage')} on {_count(len(hosts), 'host')}"
+    else:
+        yield "to apply: nothing, the ledger knows every stage to hold"
+
+
+def _paths(host: HostPlan) -> Iterator[tuple[str, ...]]:
+    if host.connect is None:
+        return
+    counts: dict[tuple[str, ...], int] = {}
+    for path in host.connect.paths:
+        key = (path.rail, path.netdev, path.source_address, endpoint(path.address, path.port), path.transport)
+        counts[key] = counts.get(key, 0) + 1
+    for key, count in counts.items():
+        yield (host.name, *key, str(count))
+
+
+def _stores(host: HostPlan) -> Iterator[tuple[str, ...]]:
+    if host.cache is None or host.cache.store is None:
+        return
+    for item in host.cache.store.instances:
+        yield (
+            host.name, item.namespace_uuid, item.address, str(item.rpc_port), str(item.http_port),
+            format_size(item.segment_size), format_size(item.local_buffer_size), format_size(item.capacity),
+        )  # fmt: skip
+
+
+def _disruptive(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for step in plan.disruptive:
+        groups.setdefault((step.stage, step.what, step.interrupts), []).append(step.host)
+    return tuple(
+        (f"{stage} on {listed(hosts)}: {what}; interrupts {interrupts}",)
+        for (stage, what, interrupts), hosts in groups.items()
+    )
+
+
+def write(found: Sequence[Section], stream: TextIO) -> None:
+    """Write sections to ``stream``: with rules and bold heads on a terminal (NO_COLOR is honoured), plain otherwise."""
+    if stream.isatty():
+        _write_rich(found, stream)
+    else:
+        _write_plain(found, stream)
+
+
+def _write_plain(found: Sequence[Section], stream: TextIO) -> None:
+    for place, section in enumerate(found):
+        stream.write(f"{'' if place == 0 else chr(10)}{section.title}\n")
+        table = (section.columns, *section.rows) if section.columns else section.rows
+        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+        for row in table:
+            cells = [
+                cell.rjust(width) if section.columns and name in section.right else cell.ljust(width)
+                for cell, width, name in zip(row, widths, section.columns or ("",), strict=True)
+            ]
+            stream.write(f"  {'  '.join(cells).rstrip()}\n")
+
+
+def _write_rich(found: Sequence[Section], stream: TextIO) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    for place, section in enumerate(found):
+        if place:
+            console.print()
+        console.print(Text(section.title, style="bold"))
+        if not section.columns:
+            for (line,) in section.rows:
+                console.print(Text(f"  {line}"))
+            continue
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+        for name in section.columns:
+            table.add_column(name, justify="right" if name in section.right else "left", overflow="fold")
+        for row in section.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
