@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
-from g35ctl.lab import network, qemu, qmp, remote
+from g35ctl.lab import qemu, qmp, remote
 from g35ctl.lab.commands import locked
 from g35ctl.lab.topology import GuestSpec, Rail
 
@@ -73,12 +73,12 @@ class Faults:
         if carrier:
             self._set_carrier(spec, chosen, present=False)
         else:
-            network.set_port(self._lab.topology, spec, chosen, up=False)
+            self._lab.network.set_port(spec, chosen, up=False)
 
     def restore_rail(self, guest: str, rail: str) -> None:
         """Undo :meth:`cut_rail`, whichever way it was done."""
         spec, chosen = self._running(guest), self._lab.topology.rail(rail)
-        network.set_port(self._lab.topology, spec, chosen, up=True)
+        self._lab.network.set_port(spec, chosen, up=True)
         self._set_carrier(spec, chosen, present=True)
 
     def fill(self, guest: str, path: str, *, leave_mib: int = 0) -> int:

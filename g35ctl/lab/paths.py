@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,11 @@ def images_root() -> Path:
 def state_root() -> Path:
     """The parent of every lab's state: ``$G35_LAB_STATE``, else below the user's state directory."""
     chosen = os.environ.get("G35_LAB_STATE")
-    return Path(chosen).expanduser().resolve() if chosen else Path.home() / ".local" / "state" / "g35ctl" / "lab"
+    return Path(chosen).expanduser().resolve() if chosen else _home_state()
+
+
+def _home_state() -> Path:
+    return Path.home() / ".local" / "state" / "g35ctl" / "lab"
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,14 @@ class LabPaths:
     """The state directory of one lab."""
 
     root: Path
+
+    @property
+    def network_namespace(self) -> str:
+        """The network namespace that goes with this state: two labs of one name in different places share nothing."""
+        name = "g35lab" if self.root.name == "default" else f"g35lab-{self.root.name}"
+        if self.root.parent == _home_state():
+            return name
+        return f"{name}-{hashlib.sha256(str(self.root).encode()).hexdigest()[:8]}"
 
     @property
     def lock(self) -> Path:

@@ -145,11 +145,6 @@ class Topology:
         """The topology as text that :func:`topology_from_json` reads back."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
-    @property
-    def network_namespace(self) -> str:
-        """The network namespace that holds the lab's bridges and taps."""
-        return "g35lab" if self.name == "default" else f"g35lab-{self.name}"
-
     def suites(self) -> tuple[str, ...]:
         """The Debian suites its guests run, each once."""
         return tuple(dict.fromkeys(guest.suite for guest in self.guests))

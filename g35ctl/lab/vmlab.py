@@ -20,10 +20,11 @@ from pathlib import Path
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
-from g35ctl.lab import accel, inventory, network, prerequisites, qemu, remote, seed
+from g35ctl.lab import accel, inventory, prerequisites, qemu, remote, seed
 from g35ctl.lab.commands import Say, locked, run
 from g35ctl.lab.faults import Faults
 from g35ctl.lab.image import Image, cached_image, ensure_image
+from g35ctl.lab.network import Network, tap_name
 from g35ctl.lab.paths import LabPaths, lab_paths
 from g35ctl.lab.topology import GuestSpec, Topology, default_topology, topology_from_json
 
@@ -85,6 +86,7 @@ class VmLab:
     ) -> None:
         self.paths = LabPaths(state_dir.resolve()) if state_dir else lab_paths(topology.name if topology else name)
         self.topology = topology or _remembered(self.paths) or default_topology(name)
+        self.network = Network(self.paths.network_namespace, self.topology.rails)
         self._inventory_dir = inventory_dir
         self.say = say
         self.faults = Faults(self)
@@ -109,10 +111,10 @@ class VmLab:
         with locked(self.paths.lock, what=f"lab {self.topology.name}"):
             images = {suite: ensure_image(suite, self.say) for suite in self.topology.suites()}
             self._prepare_state()
-            network.ensure(self.topology)
-            dead = [guest for guest in self.topology.guests if not self.running(guest)]
-            for guest in dead:
-                self._start(guest, images[guest.suite])
+            self.network.ensure()
+            for guest in self.topology.guests:
+                if self._needs_start(guest):
+                    self._start(guest, images[guest.suite])
             self._write_inventory()
             remote.wait_for_login(self.paths, self.topology.guests, self.say, timeout=wait_seconds)
         return self.status()
@@ -120,10 +122,10 @@ class VmLab:
     def start(self, guest: GuestSpec, *, wait_seconds: float = 300.0) -> None:
         """Start one dead guest and wait for its login; nothing happens to a running one."""
         with locked(self.paths.lock, what=f"lab {self.topology.name}"):
-            if not self.running(guest):
+            self.network.ensure()
+            if self._needs_start(guest):
                 image = ensure_image(guest.suite, self.say)
                 self._prepare_state()
-                network.ensure(self.topology)
                 self._start(guest, image)
                 self._write_inventory()
             remote.wait_for_login(self.paths, [guest], self.say, timeout=wait_seconds)
@@ -134,7 +136,7 @@ class VmLab:
             for guest in self._known_guests():
                 if qemu.kill(self.paths.guest(guest)):
                     self.say(f"{guest}: off")
-            network.remove(self.topology)
+            self.network.remove()
             if purge:
                 for path in self.paths.root.iterdir():
                     if path != self.paths.lock:
@@ -143,7 +145,7 @@ class VmLab:
 
     def status(self) -> LabStatus:
         """Look at processes, network and logins; changes nothing."""
-        up = {link.name: link.up for link in network.links(self.topology)} if os.geteuid() == 0 else {}
+        up = {link.name: link.up for link in self.network.links()} if os.geteuid() == 0 else {}
         reachable = [guest for guest in self.topology.guests if self.running(guest)]
         boots = remote.boot_ids(self.paths, reachable, timeout=20.0)
         guests = tuple(
@@ -154,7 +156,7 @@ class VmLab:
             schema_version=1,
             name=self.topology.name,
             ok=all(guest.login for guest in guests),
-            namespace=self.topology.network_namespace if network.exists(self.topology) else None,
+            namespace=self.network.namespace if self.network.exists() else None,
             inventory=str(self.inventory_path) if written.exists() else None,
             state=str(self.paths.root),
             guests=guests,
@@ -183,10 +185,20 @@ class VmLab:
                 exit_code=Exit.UNREACHABLE,
             )
 
+    def _needs_start(self, guest: GuestSpec) -> bool:
+        """True for a dead guest, and for one whose taps somebody deleted: those cannot be given back while it runs."""
+        if not self.running(guest):
+            return True
+        if self.network.attached(guest):
+            return False
+        self.say(f"{guest.name}: its data network was removed from outside, restarting it")
+        qemu.kill(self.paths.guest(guest.name))
+        return True
+
     def _guest_status(self, guest: GuestSpec, ports_up: dict[str, bool], *, login: bool) -> GuestStatus:
         files = self.paths.guest(guest.name)
         pid = qemu.running_pid(files)
-        cut = {rail.name for rail in self.topology.rails if not ports_up.get(network.tap_name(guest, rail), True)}
+        cut = {rail.name for rail in self.topology.rails if not ports_up.get(tap_name(guest, rail), True)}
         if pid and files.carrier_cut.exists():
             cut |= set(files.carrier_cut.read_text().split())
         return GuestStatus(
@@ -233,7 +245,7 @@ class VmLab:
         taps: list[int] = []
         try:
             for rail in self.topology.rails:
-                taps.append(network.open_tap(self.topology, guest, rail))
+                taps.append(self.network.open_tap(guest, rail))
             argv = qemu.guest_argv(self.topology, guest, files, image, accelerator, port, taps)
             qemu.start(argv, guest, files, taps)
         finally:
