@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import Wheel
 
 from g35ctl.plan.cache import plan_cache
 from g35ctl.plan.connect import plan_connect
-from g35ctl.plan.context import Context, WheelSet
+from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.digest import plan_digest
 from g35ctl.plan.disruptive import disruptive_steps
 from g35ctl.plan.fabric import plan_fabric
@@ -27,16 +27,16 @@ def build(
     site: Site,
     known_ownership: Mapping[str, str] | None = None,
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] | None = None,
-    directory: str = ".",
+    paths: Paths | None = None,
 ) -> Plan:
     """The Plan of ``site``.
 
     ``known_ownership`` maps namespace UUIDs to the owner they have had so far and ``wheels`` what the controller's
-    wheelhouses hold. ``directory`` is where the inventory lies. Raises g35ctl.errors.G35Error when a value cannot be
+    wheelhouses hold. ``paths`` are the controller's directories. Raises g35ctl.errors.G35Error when a value cannot be
     put into a file.
     """
     assignment = _assign(site, known_ownership or {})
-    context = Context(site, assignment.ownership, wheels or {}, directory)
+    context = Context(site, assignment.ownership, wheels or {}, paths or Paths())
     hosts = _probes(context, tuple(_host(context, host) for host in site.hosts))
     return Plan(
         site=site.identity.name,

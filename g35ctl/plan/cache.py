@@ -6,7 +6,7 @@ import posixpath
 
 from ansible.module_utils.g35.plans import CachePlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan
 
-from g35ctl.plan.context import Context, WheelSet
+from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.identity import endpoint
 from g35ctl.plan.storage import capacity, mount_point
 from g35ctl.site.model import SiteHost
@@ -21,14 +21,18 @@ def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
     return CachePlan(context.site.identity.name, _runtime(context, host), master, store)
 
 
-def wheel_set(directory: str, host: SiteHost) -> WheelSet:
-    """Which wheels ``host`` needs, and where they lie on the controller (``directory`` is the inventory's)."""
-    where = posixpath.normpath(posixpath.join(directory, host.mooncake.wheelhouse))
-    return WheelSet(where, host.mooncake.distribution, host.mooncake.version)
+def wheel_set(paths: Paths, host: SiteHost) -> WheelSet:
+    """Which wheels ``host`` needs, and where they lie on the controller."""
+    mooncake = host.mooncake
+    if mooncake.wheelhouse:
+        where = posixpath.normpath(posixpath.join(paths.inventory, mooncake.wheelhouse))
+    else:
+        where = posixpath.join(paths.wheelhouses, f"{mooncake.distribution}-{mooncake.version}")
+    return WheelSet(where, mooncake.distribution, mooncake.version)
 
 
 def _runtime(context: Context, host: SiteHost) -> RuntimePlan:
-    wanted = wheel_set(context.directory, host)
+    wanted = wheel_set(context.paths, host)
     return RuntimePlan(
         version=host.mooncake.version,
         distribution=host.mooncake.distribution,

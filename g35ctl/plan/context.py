@@ -23,6 +23,15 @@ class WheelSet:
 
 
 @dataclass(frozen=True)
+class Paths:
+    """Directories of the controller that the plan names: the inventory's, where relative paths of the site start, and
+    the one that holds the wheelhouses of sites that name none."""
+
+    inventory: str = "."
+    wheelhouses: str = "wheelhouse"
+
+
+@dataclass(frozen=True)
 class Master:
     """Where the Mooncake master answers, ``address:port`` each."""
 
@@ -33,13 +42,12 @@ class Master:
 
 @dataclass(frozen=True)
 class Context:
-    """One planning: the site, who owns what, and the wheels that the controller has. ``directory`` is the inventory's;
-    relative paths of the site start there."""
+    """One planning: the site, who owns what, and what the controller has."""
 
     site: Site
     ownership: tuple[Ownership, ...]
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] = field(default_factory=dict)
-    directory: str = "."
+    paths: Paths = Paths()
 
     @cached_property
     def rail_order(self) -> Mapping[str, int]:

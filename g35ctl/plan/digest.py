@@ -15,16 +15,13 @@ _LEFT_OUT = frozenset({"wheel_directory", "managed_nqns"})
 
 
 def stage_digest(plan: Plan, host: str, stage: str) -> str:
-    """SHA-256 of one stage plan of one host; empty when the host takes no part in the stage.
-
-    Stage ``target`` of a box includes its RoCE settings, because that stage applies both.
-    """
-    return _stage_digest(plan.host(host), stage)
+    """SHA-256 of what one stage asks of one host; empty when the host takes no part in it. Raises KeyError."""
+    return host_stage_digest(plan.host(host), stage)
 
 
 def host_digests(host: HostPlan) -> dict[str, str]:
     """Stage to digest, for every stage that is recorded (``preflight`` and ``validate`` are not: they hold nothing)."""
-    found = {stage: _stage_digest(host, stage) for stage in ("target", "fabric", "connect", "storage", "cache")}
+    found = {stage: host_stage_digest(host, stage) for stage in ("target", "fabric", "connect", "storage", "cache")}
     return {stage: digest for stage, digest in found.items() if digest}
 
 
@@ -34,7 +31,8 @@ def plan_digest(hosts: Iterable[HostPlan]) -> str:
     return hashlib.sha256(json.dumps(every, sort_keys=True).encode()).hexdigest()
 
 
-def _stage_digest(host: HostPlan, stage: str) -> str:
+def host_stage_digest(host: HostPlan, stage: str) -> str:
+    """SHA-256 of a host's plan for a stage. ``target`` of a box includes its RoCE settings: that stage applies both."""
     if stage == "target" and host.target is not None:
         return _digest((host.target, host.fabric))
     if stage == "fabric" and host.target is not None:

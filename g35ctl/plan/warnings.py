@@ -76,7 +76,7 @@ def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str
     missing: dict[tuple[str, str, str], list[str]] = {}
     for host in hosts:
         if host.cache is not None and not host.cache.runtime.wheels:
-            wanted = wheel_set(context.directory, context.site.host(host.name))
+            wanted = wheel_set(context.paths, context.site.host(host.name))
             missing.setdefault((wanted.directory, wanted.distribution, wanted.version), []).append(host.name)
     for (directory, distribution, version), names in missing.items():
         yield (
