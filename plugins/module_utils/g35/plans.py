@@ -267,3 +267,5 @@ class ProbePlan:
     segment_size: int = field(default=0, metadata=_doc("Largest memory segment of those stores, bytes"))
     keys: int = field(default=8, metadata=_doc("Probe values per owner"))
     user: str = field(default="g35", metadata=_doc("Unprivileged user that runs the probe"))
+    bucket_size: int = field(default=268435456, metadata=_doc("Size of a flash bucket file of those stores, bytes"))
+    tos: int = field(default=0, metadata=_doc("ToS byte of the traffic contract"))

@@ -1,0 +1,1 @@
+"""What hosts without internet need, collected on the controller: the wheelhouse of Mooncake."""

@@ -1,0 +1,355 @@
+"""Stage cache: Mooncake on one host.
+
+The environment, the unprivileged user, the firewall, the master where the plan has one, and one store per owned
+namespace, all in one pass. A store's rendered files carry ``@DEVICE:netdev@`` where the name of an RDMA device belongs:
+that name is only known on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+
+from . import firewall, flash, mooncake, runtime, storegate
+from .converge import Change, Finding, Stage
+from .host import Host
+from .managed import file_changes, read_units, removal_changes, unit_changes, unit_findings
+from .plans import CachePlan, File, StoreInstance, Unit
+from .rdma import device_of
+from .schema import load
+
+HOME = "/var/lib/g35"
+#: the store's gatekeeper, which its unit runs before it (storegate.py)
+GATE = "/usr/lib/g35ctl/storegate.py"
+UNITS = "/etc/systemd/system"
+#: log lines of a store that mean lost writes although its health says otherwise
+BAD_LOG = "FILE_WRITE_FAIL|No space left|Failed to install transport"
+
+_DEVICE = re.compile(r"@DEVICE:([^@]+)@")
+
+
+class CacheStage(Stage):
+    """Mooncake on one host; ``ask`` fetches URLs (replaced in tests)."""
+
+    name = "cache"
+    # A store registers its memory with the RDMA device and scans its flash before the master lists it.
+    settle_seconds = 120.0
+
+    def __init__(self, host: Host, plan: CachePlan, ask: mooncake.Fetch = mooncake.fetch) -> None:
+        super().__init__(host)
+        self.plan = plan
+        self.ask = ask
+
+    @property
+    def instances(self) -> Tuple[StoreInstance, ...]:
+        """The planned stores of this host."""
+        return self.plan.store.instances if self.plan.store else ()
+
+    @property
+    def admin(self) -> str:
+        """Admin interface of the site's master (address:port), empty when there is none to ask."""
+        if self.plan.master:
+            return mooncake.endpoint(self.plan.master.address, self.plan.master.metrics_port)
+        return self.plan.store.master_admin if self.plan.store else ""
+
+    @property
+    def units(self) -> Tuple[Unit, ...]:
+        """All units; each one that runs Mooncake also restarts when the environment changes."""
+        planned = self.plan.units
+        planned += self.plan.master.units if self.plan.master else ()
+        planned += self.plan.store.units if self.plan.store else ()
+        current = runtime.current_of(self.plan.runtime)
+        return tuple(
+            replace(unit, restart_on=unit.restart_on + (current,)) if unit.name.startswith("g35-mooncake") else unit
+            for unit in planned
+        )
+
+    def _rendered(self) -> Tuple[File, ...]:
+        files = self.plan.files
+        files += self.plan.master.files if self.plan.master else ()
+        return files + (self.plan.store.files if self.plan.store else ())
+
+    def files(self, devices: Dict[str, Optional[str]]) -> Tuple[File, ...]:
+        """The planned files with the names of RDMA devices filled in; those that miss one are left out."""
+        found = [File(GATE, _gate_source())] if self.instances else []
+        for item in self._rendered():
+            wanted = _DEVICE.findall(item.content)
+            if all(devices.get(netdev) for netdev in wanted):
+                found.append(replace(item, content=_DEVICE.sub(lambda m: str(devices[m.group(1)]), item.content)))
+        return tuple(found)
+
+    # -- preflight ----------------------------------------------------------------------------------------------
+
+    def preflight(self) -> List[Finding]:
+        found = runtime.preflight(self.host, self.plan.runtime)
+        need = sum(instance.segment_size + instance.local_buffer_size for instance in self.instances)
+        have = self._memory_total()
+        if have and need > have * 0.95:
+            found.append(
+                Finding(
+                    "cache.memory",
+                    "stores of this host",
+                    "%d MiB of memory" % (have >> 20),
+                    "more than the %d MiB that %d stores register" % (need >> 20, len(self.instances)),
+                    "lower g35_mooncake.store.segment_size or local_buffer_size, or give this host fewer namespaces",
+                )
+            )
+        return found + self._port_findings()
+
+    def _memory_total(self) -> int:
+        match = re.search(r"^MemTotal:\s+(\d+) kB", self.host.read("/proc/meminfo") or "", re.MULTILINE)
+        return int(match.group(1)) * 1024 if match else 0
+
+    def _port_findings(self) -> List[Finding]:
+        """Ports that somebody else listens on. A port of a unit of ours that runs is ours."""
+        wanted: Dict[int, str] = {}
+        if self.plan.master:
+            for port in (self.plan.master.rpc_port, self.plan.master.metrics_port):
+                wanted[port] = "g35-mooncake-master.service"
+        for instance in self.instances:
+            wanted[instance.rpc_port] = wanted[instance.http_port] = instance.unit
+        taken = sorted(set(wanted) & _listening(self.host))
+        if not taken:
+            return []
+        running = read_units(self.host, self.units)
+        idle = ("inactive", "failed", "")
+        return [
+            Finding(
+                "cache.port",
+                "%d/tcp" % port,
+                "another process listens on it",
+                "free for %s" % wanted[port],
+                "ss -ltnp 'sport = :%d'; stop it, or choose another port in g35_mooncake" % port,
+            )
+            for port in taken
+            if running.get(wanted[port], {}).get("ActiveState", "") in idle
+        ]
+
+    def awaiting(self) -> List[str]:
+        return runtime.wheels_missing(self.host, self.plan.runtime)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def read(self) -> Dict[str, Any]:
+        seen = flash.mounts(self.host)
+        devices = self._devices()
+        units = read_units(self.host, self.units)
+        master = self._read_master()
+        segments = {item["name"]: item for item in master["segments"]} if master else {}
+        stores = {}
+        for instance in self.instances:
+            name = mooncake.endpoint(instance.address, instance.rpc_port)
+            stores[instance.name] = {
+                "unit": instance.unit,
+                "segment_name": name,
+                "segment": segments.get(name),
+                "healthy": mooncake.store_healthy(instance.address, instance.http_port, self.ask),
+                "directory": flash.read(self.host, instance, seen),
+                "capacity": instance.capacity,
+                "errors": self._bad_log(instance.unit),
+            }
+        return {
+            "runtime": runtime.read(self.host, self.plan.runtime),
+            "user": flash.account(self.host, self.plan.runtime.user) is not None,
+            "devices": devices,
+            "firewall": firewall.read(self.host),
+            "units": units,
+            "master": master,
+            "stores": stores,
+            "stale": self._stale_units(),
+        }
+
+    def _devices(self) -> Dict[str, Optional[str]]:
+        names = sorted({name for item in self._rendered() for name in _DEVICE.findall(item.content)})
+        return {name: device_of(self.host, name) for name in names}
+
+    def _read_master(self) -> Optional[Dict[str, Any]]:
+        if not self.admin:
+            return None
+        seen = mooncake.read_master(self.admin, self.ask)
+        return {
+            "admin": self.admin,
+            "reachable": seen.reachable,
+            "role": seen.role,
+            "service_ready": seen.service_ready,
+            "segments": [
+                {"name": s.name, "protocol": s.protocol, "size": s.size, "used": s.used, "status": s.status}
+                for s in seen.segments
+            ],
+            "metrics": dict(seen.metrics),
+        }
+
+    def _bad_log(self, unit: str) -> List[str]:
+        arguments = ["journalctl", "--unit", unit, "--since", "-10min", "--grep", BAD_LOG]
+        result = self.host.run(arguments + ["--lines", "3", "--output", "cat", "--quiet", "--no-pager"], timeout=20)
+        return [line[:300] for line in result.out.splitlines() if line] if result.ok else []
+
+    def _stale_units(self) -> List[str]:
+        """Units of ours on this host that the plan no longer has: the store of a namespace that moved away."""
+        planned = {unit.name for unit in self.units}
+        return [
+            name
+            for name in self.host.list(UNITS)
+            if name.startswith("g35-mooncake-") and name.endswith(".service") and name not in planned
+        ]
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def changes(self, state: Dict[str, Any]) -> List[Change]:
+        plan = self.plan.runtime
+        todo: List[Change] = []
+        if not state["user"]:
+            todo.append(Change("user %s" % plan.user, "absent", "system user without login", self._make_user))
+        todo.extend(runtime.changes(self.host, plan, state["runtime"]))
+        for instance in self.instances:
+            directory = state["stores"][instance.name]["directory"]
+            if flash.on_its_namespace(instance, directory):
+                change = flash.change(self.host, instance, directory, plan.user)
+                todo.extend([change] if change else [])
+        todo.extend(self._stale_changes(state["stale"]))
+        written = file_changes(self.host, self.files(state["devices"]))
+        todo.extend(written)
+        paths = [change.what for change in written]
+        if state["runtime"]["current"] not in (None, runtime.name_of(plan)):
+            paths.append(runtime.current_of(plan))
+        startable = self._startable(state)
+        todo.extend(self._with_consent(change) for change in unit_changes(self.host, startable, paths))
+        return todo
+
+    def _startable(self, state: Dict[str, Any]) -> List[Unit]:
+        """Units that may be started: never a store without its mount or without its RDMA devices."""
+        held: Set[str] = set()
+        for instance in self.instances:
+            missing = [name for name in instance.devices if name in state["devices"] and not state["devices"][name]]
+            if missing or not flash.on_its_namespace(instance, state["stores"][instance.name]["directory"]):
+                held.add(instance.unit)
+        return [unit for unit in self.units if unit.name not in held]
+
+    @staticmethod
+    def _with_consent(change: Change) -> Change:
+        if change.after != "restarted" or not change.what.startswith("g35-mooncake"):
+            return change
+        what = "values of %s that are in memory and not yet on flash are lost" % change.what
+        return replace(change, disruptive=what)
+
+    def _stale_changes(self, names: Sequence[str]) -> List[Change]:
+        todo: List[Change] = []
+        for name in names:
+            environment = "/etc/g35ctl/mooncake/%s.env" % name[len("g35-mooncake-store-") : -len(".service")]
+            files = (File("%s/%s" % (UNITS, name), ""), File(environment, ""))
+            for change in removal_changes(self.host, files, [Unit(name)]):
+                lost = "values in the memory of %s" % name if change.what == name else ""
+                todo.append(replace(change, disruptive=lost))
+        return todo
+
+    def _make_user(self) -> None:
+        arguments = ["useradd", "--system", "--home-dir", HOME, "--no-create-home", "--shell", "/usr/sbin/nologin"]
+        self.host.must(arguments + ["--user-group", self.plan.runtime.user])
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def findings(self, state: Dict[str, Any]) -> List[Finding]:
+        found = runtime.findings(self.plan.runtime, state["runtime"])
+        rules = [item.content for item in self._rendered() if item.path == firewall.PATH]
+        closed = firewall.finding(state["firewall"], rules[0]) if rules else None
+        found.extend([closed] if closed else [])
+        found.extend(self._device_findings(state["devices"]))
+        for instance in self.instances:
+            misplaced = flash.finding(instance, state["stores"][instance.name]["directory"])
+            found.extend([misplaced] if misplaced else [])
+        found.extend(unit_findings(self.host, self.units, "cache.unit"))
+        found.extend(self._master_findings(state["master"]))
+        for instance in self.instances:
+            found.extend(self._store_findings(instance, state))
+        return found
+
+    @staticmethod
+    def _device_findings(devices: Dict[str, Optional[str]]) -> List[Finding]:
+        return [
+            Finding("cache.device", netdev, "no RDMA device", "an RDMA device", "g35ctl deploy --only fabric")
+            for netdev, device in sorted(devices.items())
+            if not device
+        ]
+
+    def _master_findings(self, master: Optional[Dict[str, Any]]) -> List[Finding]:
+        if master is None or (master["role"] == "leader" and master["service_ready"]):
+            return []
+        observed = "no answer"
+        if master["reachable"]:
+            observed = "role %s, ready: %s" % (master["role"] or "unknown", master["service_ready"])
+        remedy = "journalctl -u g35-mooncake-master.service on the master's host"
+        return [Finding("cache.master", self.admin, observed, "leader and ready", remedy)]
+
+    def _store_findings(self, instance: StoreInstance, state: Dict[str, Any]) -> List[Finding]:
+        seen = state["stores"][instance.name]
+        remedy = "journalctl -u %s" % instance.unit
+        found: List[Finding] = []
+        if seen["healthy"] is not True:
+            observed = "no answer" if seen["healthy"] is None else "unhealthy: it does not reach the master"
+            found.append(Finding("cache.store", instance.unit, observed, "healthy", remedy))
+        if state["master"] and state["master"]["reachable"]:
+            found.extend(self._segment_findings(instance, seen, remedy))
+        crowded = flash.space_finding(instance, seen["directory"])
+        found.extend([crowded] if crowded else [])
+        if seen["errors"]:
+            observed = seen["errors"][-1]
+            expected = "no write errors in the last 10 minutes"
+            found.append(Finding("cache.store_log", instance.unit, observed, expected, remedy, "warning"))
+        return found
+
+    @staticmethod
+    def _segment_findings(instance: StoreInstance, seen: Dict[str, Any], remedy: str) -> List[Finding]:
+        segment = seen["segment"]
+        name = seen["segment_name"]
+        if segment is None:
+            return [Finding("cache.segment", name, "not listed by the master", "listed", remedy)]
+        wanted = (("protocol", instance.protocol), ("size", instance.segment_size), ("status", "OK"))
+        return [
+            Finding("cache.segment", "%s %s" % (name, key), str(segment[key]), str(value), remedy)
+            for key, value in wanted
+            if segment[key] != value
+        ]
+
+    # -- undoing ------------------------------------------------------------------------------------------------
+
+    def draining(self, state: Dict[str, Any]) -> List[Change]:
+        todo = []
+        for instance in self.instances:
+            active = state["units"].get(instance.unit, {}).get("ActiveState")
+            if active not in ("inactive", "failed", None):
+                todo.append(Change(instance.unit, str(active), "stopped", self._stopper(instance.unit)))
+        return todo
+
+    def _stopper(self, unit: str) -> Any:
+        return lambda: self.host.must(["systemctl", "stop", unit], timeout=120) and None
+
+    def removal(self, state: Dict[str, Any]) -> List[Change]:
+        """Everything but the flash directories and the user their files belong to: data is never destroyed here."""
+        files = self.files({name: device or "none" for name, device in state["devices"].items()})
+        todo = self._stale_changes(state["stale"])
+        todo.extend(removal_changes(self.host, files, self.units))
+        todo.extend(runtime.removal(self.host, self.plan.runtime))
+        return todo
+
+
+def _listening(host: Host) -> Set[int]:
+    """TCP ports that somebody listens on."""
+    found: Set[int] = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (host.read(table) or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == "0A":
+                found.add(int(fields[1].rpartition(":")[2], 16))
+    return found
+
+
+def _gate_source() -> str:
+    """Source text of the gatekeeper, from a checkout or from inside a shipped archive alike."""
+    loader = getattr(storegate, "__loader__", None)
+    return str(loader.get_source(storegate.__name__)) if loader is not None else ""
+
+
+def build(host: Host, plan: Dict[str, Any]) -> CacheStage:
+    """The stage for ``plan`` (a CachePlan as JSON data). Raises schema.SchemaError."""
+    return CacheStage(host, load(CachePlan, plan))

@@ -1,0 +1,144 @@
+"""The flash directories of the stores: on the mount of the right namespace, owned by the service's user."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Tuple
+
+from .converge import Change, Finding
+from .host import Host
+from .plans import StoreInstance
+
+DIRECTORY_MODE = 0o750
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of the host: its numeric user and group ids."""
+
+    uid: int
+    gid: int
+
+
+def account(host: Host, name: str) -> Optional[Account]:
+    """The local account of that name, or None."""
+    for line in (host.read("/etc/passwd") or "").splitlines():
+        fields = line.split(":")
+        if len(fields) >= 4 and fields[0] == name:
+            return Account(int(fields[2]), int(fields[3]))
+    return None
+
+
+def mounts(host: Host) -> Dict[str, Tuple[str, str]]:
+    """Mount point -> (device number ``major:minor``, file system type), the topmost mount where several are stacked."""
+    found: Dict[str, Tuple[str, str]] = {}
+    for line in (host.read("/proc/self/mountinfo") or "").splitlines():
+        fields = line.split(" ")
+        if "-" in fields and len(fields) > 5:
+            point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), fields[4])
+            found[point] = (fields[2], fields[fields.index("-") + 1])
+    return found
+
+
+def namespace_uuid(host: Host, number: str) -> Optional[str]:
+    """UUID of the NVMe namespace whose block device has that number, or None for any other device."""
+    base = "/sys/dev/block/%s" % number
+    uuid = host.read_value(base + "/uuid")
+    if uuid:
+        return uuid.lower()
+    wwid = host.read_value(base + "/wwid") or ""
+    return wwid[5:].lower() if wwid.startswith("uuid.") else None
+
+
+def mount_point(instance: StoreInstance) -> str:
+    """Mount point that the instance's directory must lie on."""
+    return instance.mount_point or os.path.dirname(instance.directory)
+
+
+def read(host: Host, instance: StoreInstance, seen: Dict[str, Tuple[str, str]]) -> Dict[str, Any]:
+    """Where the directory really lies, whose it is, and what space it has (bytes)."""
+    mounted = seen.get(mount_point(instance))
+    found: Dict[str, Any] = {
+        "path": instance.directory,
+        "mounted": mounted is not None,
+        "namespace_uuid": namespace_uuid(host, mounted[0]) if mounted else None,
+        "uid": None,
+        "mode": None,
+        "total": None,
+        "free": None,
+    }
+    try:
+        status = os.lstat(str(host.path(instance.directory)))
+        space = os.statvfs(str(host.path(instance.directory)))
+    except OSError:
+        return found
+    found["uid"] = status.st_uid
+    found["mode"] = "%04o" % stat.S_IMODE(status.st_mode)
+    found["total"] = space.f_blocks * space.f_frsize
+    found["free"] = space.f_bavail * space.f_frsize
+    return found
+
+
+def on_its_namespace(instance: StoreInstance, state: Dict[str, Any]) -> bool:
+    """True when the directory's file system is the planned namespace's."""
+    return bool(state["mounted"]) and state["namespace_uuid"] == instance.namespace_uuid.lower()
+
+
+def change(host: Host, instance: StoreInstance, state: Dict[str, Any], user: str) -> Optional[Change]:
+    """Make the directory, or give it back to the service's user; None where it is right already."""
+    owner = account(host, user)
+    right = owner is not None and state["uid"] == owner.uid and state["mode"] == "%04o" % DIRECTORY_MODE
+    if right:
+        return None
+    before = "absent" if state["uid"] is None else "uid %s, mode %s" % (state["uid"], state["mode"])
+    after = "%s, mode %04o" % (user, DIRECTORY_MODE)
+    return Change(instance.directory, before, after, lambda: _make(host, instance, user))
+
+
+def _make(host: Host, instance: StoreInstance, user: str) -> None:
+    # Looked at again, right before writing: below an unmounted mount point lies the root file system.
+    now = read(host, instance, mounts(host))
+    if not on_its_namespace(instance, now):
+        raise OSError("%s is not on namespace %s" % (instance.directory, instance.namespace_uuid))
+    owner = account(host, user)
+    if owner is None:
+        raise OSError("user %s does not exist" % user)
+    host.make_directory(instance.directory)
+    path = str(host.path(instance.directory))
+    if os.geteuid() == 0:
+        os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
+    os.chmod(path, DIRECTORY_MODE)
+
+
+def finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]:
+    """What is wrong with where the store would write, or None."""
+    if on_its_namespace(instance, state):
+        return None
+    observed = "not mounted"
+    if state["mounted"]:
+        observed = "mounted from namespace %s" % (state["namespace_uuid"] or "unknown (not NVMe)")
+    return Finding(
+        "cache.mount",
+        mount_point(instance),
+        observed,
+        "mounted from namespace %s" % instance.namespace_uuid,
+        "g35ctl deploy --only storage; a store never writes to another file system",
+    )
+
+
+def space_finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]:
+    """A warning when the file system is nearly full: a store that cannot write still says it is healthy."""
+    total, free = state["total"], state["free"]
+    if not total or free >= total * 0.02:
+        return None
+    return Finding(
+        "cache.space",
+        instance.directory,
+        "%d MiB of %d MiB free" % (free >> 20, total >> 20),
+        "at least 2 % free",
+        "remove what does not belong to the store, or raise g35_storage.reserve_percent",
+        "warning",
+    )
