@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
-from g35ctl.lab import VmLab, commands, inventory, prerequisites, remote, seed
+from g35ctl.lab import VmLab, commands, inventory, prerequisites, qemu, remote, seed
+from g35ctl.lab.network import Link, Network
 
 
 def test_a_command_reaches_the_guest_word_by_word(lab: VmLab) -> None:
@@ -131,6 +132,27 @@ def test_purge_deletes_the_labs_state_and_nothing_beside_it(lab: VmLab, tmp_path
     lab.down(purge=True)
     assert not lab.paths.guest("ebof1").ssd(0).exists()
     assert (neighbour / "ssd0.raw").exists()
+
+
+def test_a_network_belongs_to_one_state_directory(lab: VmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("G35_LAB_STATE")
+    ordinary = VmLab("default")
+    assert ordinary.network.namespace == "g35lab"
+    assert VmLab("other").network.namespace == "g35lab-other"
+    assert lab.network.namespace.startswith("g35lab-")
+    assert lab.network.namespace != ordinary.network.namespace
+
+
+def test_a_guest_that_lost_its_taps_is_started_again(lab: VmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = lab.topology.guest("gpu1")
+    killed: list[object] = []
+    monkeypatch.setattr(qemu, "running_pid", lambda paths: 1)
+    monkeypatch.setattr(qemu, "kill", killed.append)
+    monkeypatch.setattr(Network, "links", lambda self: (Link("gpu1-a", True), Link("gpu1-b", True)))
+    assert lab._needs_start(guest) is False
+    monkeypatch.setattr(Network, "links", lambda self: (Link("gpu1-a", True), Link("rail-b", True)))
+    assert lab._needs_start(guest) is True
+    assert killed == [lab.paths.guest("gpu1")]
 
 
 def test_two_commands_cannot_change_one_lab_at_once(lab: VmLab) -> None:

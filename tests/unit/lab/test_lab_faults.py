@@ -8,7 +8,8 @@ import pytest
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
-from g35ctl.lab import VmLab, faults, network, qemu, qmp, remote
+from g35ctl.lab import VmLab, faults, qemu, qmp, remote
+from g35ctl.lab.network import Network
 
 
 @pytest.fixture
@@ -20,12 +21,12 @@ def acts(lab: VmLab, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]
         done.append((command, path.parent.name, *(arguments or {}).values()))
         return None
 
-    def set_port(topology: object, guest: object, rail: object, *, up: bool) -> None:
+    def set_port(self: object, guest: object, rail: object, *, up: bool) -> None:
         done.append(("port", getattr(guest, "name", ""), getattr(rail, "name", ""), up))
 
     monkeypatch.setattr(qemu, "running_pid", lambda paths: 1)
     monkeypatch.setattr(qmp, "execute", execute)
-    monkeypatch.setattr(network, "set_port", set_port)
+    monkeypatch.setattr(Network, "set_port", set_port)
     return done
 
 
