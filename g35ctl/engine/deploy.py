@@ -106,7 +106,7 @@ class Deployment:
         reading = read_back(self.session, candidates, check=self.options.check)
         self.reading = reading
         for failure in reading.failures:
-            self._lose(failure)
+            self.lose(failure)
         for name in candidates:
             host = plan.host(name)
             holding = tuple(stage for stage in reading.holding(host) if stage in known[name])
@@ -121,7 +121,7 @@ class Deployment:
 
     def _nothing_left(self, wave: Sequence[str]) -> bool:
         """Preflight stops everybody, before anything was touched; later stages go on with the hosts that are left."""
-        if any(failure.stage in ("preflight", "verify") for failure in self.failures):
+        if tuple(wave) != ("preflight",) and any(item.stage in ("preflight", "verify") for item in self.failures):
             return True
         return any(not failure.host for failure in self.failures)
 
@@ -194,7 +194,7 @@ class Deployment:
     def _account(self, stage: str, played: Played) -> None:
         for event in played.events:
             for failure in told.from_event(event):
-                self._lose(failure)
+                self.lose(failure)
             if event.state:
                 self._remember(event.host, stage, event.action, event.state)
         broken = played.controller_failure(str(self.session.folder.log(stage)))
@@ -209,7 +209,8 @@ class Deployment:
             # A module is named after the plan it applies; stage target applies two of them to a box.
             self.session.remember(host, action.removeprefix("g35_"), state)
 
-    def _lose(self, failure: Failure) -> None:
+    def lose(self, failure: Failure) -> None:
+        """Note a failure; its host takes no further part."""
         self.failures.append(failure)
         if failure.host:
             self.lost.add(failure.host)
@@ -222,7 +223,7 @@ class Deployment:
             # Ansible never came to this host: say so instead of passing it over.
             if played.code != 0:
                 return "failed"
-            self._lose(Failure(name, played.stage, "ansible.hosts", "no task ran", "the stage's tasks", "g35ctl check"))
+            self.lose(Failure(name, played.stage, "ansible.hosts", "no task ran", "the stage's tasks", "g35ctl check"))
             return "failed"
         return known
 

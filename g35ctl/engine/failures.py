@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from g35ctl.engine.run import Failure, StageResult
 from g35ctl.exits import Exit
 
 UNREACHABLE = "unreachable"
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\bport \d+")
 # What ssh says -> check, what was expected, what to do.
 _SSH = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "ssh.host_key", "the pinned host key",
@@ -78,7 +80,7 @@ def group(failures: Iterable[Failure]) -> tuple[Group, ...]:
     """The same failure on many hosts or subjects once, most hosts first, in stage order of appearance otherwise."""
     found: dict[tuple[str, str, str, str], list[Failure]] = {}
     for failure in failures:
-        observed = failure.observed
+        observed = _ADDRESS.sub("*", failure.observed)
         for name in (failure.host, failure.subject):
             observed = observed.replace(name, "*") if name else observed
         found.setdefault((failure.stage, failure.check, observed, failure.expected), []).append(failure)

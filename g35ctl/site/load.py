@@ -48,7 +48,7 @@ def inspect(inventory: str) -> tuple[Site | None, tuple[Problem, ...]]:
     if missing is not None:
         return None, (missing,)
     index = SourceIndex(inventory)
-    with _loading():
+    with reading():
         raw = read(inventory, index)
         site, problems = _Builder(inventory, raw, index).build()
     found = merged(raw.problems + problems)
@@ -57,7 +57,7 @@ def inspect(inventory: str) -> tuple[Site | None, tuple[Problem, ...]]:
 
 
 @contextmanager
-def _loading() -> Iterator[None]:
+def reading() -> Iterator[None]:
     global loading  # noqa: PLW0603 - read by the variables plugin, which Ansible instantiates
     before, loading = loading, True
     try:
