@@ -116,8 +116,8 @@ class LabPaths:
 
     @property
     def inventory_record(self) -> Path:
-        """The inventory directory that was written last."""
-        return self.root / "inventory-dir"
+        """The inventory directories that were completed, one a line, the latest last."""
+        return self.root / "inventories"
 
     def guest(self, name: str) -> GuestPaths:
         """The files of one guest."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from g35ctl.content import is_checkout
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.lab import accel, inventory, prerequisites, qemu, remote, seed
@@ -93,13 +94,14 @@ class VmLab:
 
     @property
     def inventory_path(self) -> Path:
-        """The inventory directory that ``up`` wrote last, or will write to."""
+        """The inventory directory ``up`` completes.
+
+        The one asked for, else that of this checkout, else the one completed last, else ``./g35-lab``.
+        """
         if self._inventory_dir:
             return self._inventory_dir.resolve()
-        try:
-            return Path(self.paths.inventory_record.read_text())
-        except OSError:
-            return inventory.default_directory()
+        completed = [] if is_checkout() else self._completed_inventories()
+        return completed[-1] if completed else inventory.default_directory()
 
     def up(self, *, install_prerequisites: bool = False, wait_seconds: float = 300.0) -> LabStatus:
         """Have every guest running and reachable, and the inventory written.
@@ -292,11 +294,21 @@ class VmLab:
 
     def _write_inventory(self) -> None:
         directory = self.inventory_path
-        self.paths.known_hosts.write_text(remote.known_hosts(self.topology, self.paths))
         inventory.prepare(directory)
-        if inventory.write(self.topology, self.paths, directory):
-            self.say(f"inventory: {directory}")
-        self.paths.inventory_record.write_text(str(directory))
+        self.paths.known_hosts.write_text(remote.known_hosts(self.topology, self.paths))
+        directories = [*(known for known in self._completed_inventories() if known != directory), directory]
+        for known in directories:
+            if inventory.write(self.topology, self.paths, known):
+                self.say(f"inventory: {known}")
+        self.paths.inventory_record.write_text("".join(f"{known}\n" for known in directories))
+
+    def _completed_inventories(self) -> list[Path]:
+        """Directories completed before that still are inventories; ports may change, so all are kept current."""
+        try:
+            lines = self.paths.inventory_record.read_text().splitlines()
+        except OSError:
+            return []
+        return [Path(line) for line in lines if Path(line, "hosts.yml").exists()]
 
 
 def _remembered(paths: LabPaths) -> Topology | None:

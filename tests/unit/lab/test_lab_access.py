@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -100,6 +101,30 @@ def test_an_inventory_of_ones_own_is_completed_not_replaced(lab: VmLab, tmp_path
     inventory.write(lab.topology, lab.paths, own)
     assert (own / "hosts.yml").read_text() == "mine: {}\n"
     assert set(yaml.safe_load((own / inventory.GENERATED).read_text())["all"]["hosts"]) == {"ebof1", "gpu1", "gpu2"}
+
+
+def test_every_inventory_that_was_completed_is_kept_current(lab: VmLab, tmp_path: Path) -> None:
+    lab._write_inventory()
+    second = VmLab("default", inventory_dir=tmp_path / "second", say=lambda line: None)
+    lab.paths.guest("gpu2").port.write_text("22999\n")
+    second._write_inventory()
+    for directory in (lab.inventory_path, second.inventory_path):
+        assert "22999" in (directory / inventory.GENERATED).read_text()
+        assert "[127.0.0.1]:22999" in (directory / inventory.KNOWN_HOSTS).read_text()
+
+
+def test_an_installed_package_goes_on_with_the_inventory_it_completed(
+    lab: VmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from g35ctl.lab import vmlab
+
+    lab._write_inventory()
+    monkeypatch.setattr(vmlab, "is_checkout", lambda: False)
+    assert VmLab("default").inventory_path == lab.inventory_path
+    shutil.rmtree(lab.inventory_path)
+    monkeypatch.setattr(inventory, "is_checkout", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    assert VmLab("default").inventory_path == tmp_path / "g35-lab"
 
 
 def test_a_busy_port_is_not_taken_and_a_free_former_one_kept(lab: VmLab) -> None:
