@@ -93,7 +93,7 @@ def _headline(plan: Plan, pending: Sequence[tuple[str, str]]) -> Iterator[str]:
 def _paths(host: HostPlan) -> Iterator[tuple[str, ...]]:
     if host.connect is None:
         return
-    counts: dict[tuple[str, ...], int] = {}
+    counts: dict[tuple[str, str, str, str, str], int] = {}
     for path in host.connect.paths:
         key = (path.rail, path.netdev, path.source_address, endpoint(path.address, path.port), path.transport)
         counts[key] = counts.get(key, 0) + 1

@@ -130,8 +130,7 @@ class ConnectPlan:
     paths: Tuple[ConnectPath, ...] = field(metadata=_doc("Paths to hold"))
     managed_nqns: Tuple[str, ...] = field(
         metadata=_doc(
-            "All subsystems of the site: controllers to those without a path here are stale and get disconnected;"
-            " others are never touched"
+            "All subsystems of the site; a controller to one without a path here is stale and gets disconnected"
         )
     )
     io_queues: int = field(metadata=_doc("I/O queues per controller"))
