@@ -19,7 +19,7 @@ from g35ctl.lab.topology import GuestSpec, Topology
 USER = "root"
 HOST = "127.0.0.1"
 SAY_EVERY_SECONDS = 10.0
-LOGIN_SECONDS = 12.0
+LOGIN_SECONDS = 20.0
 """How long one attempt may take: QEMU accepts connections long before the guest answers them."""
 
 
