@@ -186,7 +186,7 @@ def probes() -> dict[str, dict[str, Any]]:
             {
                 "key": key,
                 "owner": owner,
-                "replicas": [{"kind": "LOCAL_DISK", "endpoint": f"{tier.address(owner, 'a')}:40123"}],
+                "replicas": [{"kind": "LOCAL_DISK", "segment": f"{tier.address(owner, 'a')}:50052"}],
                 "problem": "",
             }
             for owner in hosts
@@ -201,8 +201,8 @@ def probes() -> dict[str, dict[str, Any]]:
             "read": {
                 "action": "read",
                 "values": [{"key": key, "equal": True, "seconds": 0.02, "problem": ""} for key in everything],
-                "file_hits_before": 100,
-                "file_hits_after": 100 + len(everything),
+                "hits_before": 100,
+                "hits_after": 100 + len(everything),
             },
         }
         for host in hosts

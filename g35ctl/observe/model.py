@@ -153,11 +153,11 @@ class Cache:
 
 @dataclass(frozen=True)
 class Replica:
-    """Where a copy of a value is: its kind (MEMORY, LOCAL_DISK, OTHER) and the ``address:port`` that serves it, empty
-    where the master does not say."""
+    """Where a copy of a value is: its kind (MEMORY, LOCAL_DISK, OTHER) and the store it is in, by the name of that
+    store's segment (``address:port``); a client the master lists no segment of is named by its id."""
 
     kind: str
-    endpoint: str
+    segment: str
 
 
 @dataclass(frozen=True)

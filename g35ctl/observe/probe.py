@@ -21,8 +21,8 @@ def reads(host: str, state: Mapping[str, Any]) -> ProbeReads:
     return ProbeReads(
         host=host,
         values=tuple(_back(item) for item in root.get("values").each()),
-        hits_before=root.integer("file_hits_before"),
-        hits_after=root.integer("file_hits_after"),
+        hits_before=root.integer("hits_before"),
+        hits_after=root.integer("hits_after"),
     )
 
 
@@ -31,7 +31,7 @@ def _written(item: Reader) -> Written:
         key=item.text("key"),
         owner=item.text("owner"),
         replicas=tuple(
-            Replica(replica.text("kind"), replica.optional_text("endpoint") or "")
+            Replica(replica.text("kind"), replica.optional_text("segment") or "")
             for replica in item.get("replicas").each()
         ),
         problem=item.optional_text("problem") or "",

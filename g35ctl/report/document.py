@@ -228,7 +228,7 @@ def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Docu
         checks=checks,
         failures=failures,
         module_executions=run.module_executions,
-        versions=dict(run.versions),
+        versions=_versions(run),
         emulated=any(verdict.emulated for verdict in verdicts),
     )
 
@@ -278,6 +278,31 @@ def _run(run: Run) -> RunPart:
         run.check,
         run.plan_digest,
     )
+
+
+def _versions(run: Run) -> dict[str, str]:
+    """What the controller ran, and what was read of the hosts: each distinct value with how many hosts have it."""
+    found = dict(run.versions)
+    seen: dict[str, dict[str, int]] = {}
+    for state in run.state.values():
+        system, runtime = _part(state, "system"), _part(_part(state, "cache"), "runtime")
+        for name, value in (
+            ("system", f"{system.get('id', '')} {system.get('version', '')}".strip()),
+            ("kernel", system.get("kernel")),
+            ("python on hosts", system.get("python")),
+            ("mooncake", runtime.get("version")),
+        ):
+            if value:
+                counts = seen.setdefault(name, {})
+                counts[str(value)] = counts.get(str(value), 0) + 1
+    for name, counts in seen.items():
+        found[name] = ", ".join(f"{value} ({count} hosts)" for value, count in sorted(counts.items()))
+    return found
+
+
+def _part(data: Any, key: str) -> Mapping[str, Any]:
+    part = data.get(key) if isinstance(data, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
 
 
 def _topology(plan: Plan, site: Site) -> TopologyPart:

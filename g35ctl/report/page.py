@@ -87,6 +87,7 @@ def render(document: Document, strings: Strings = ENGLISH) -> str:
         strings=strings,
         groups=group_checks(document.checks),
         failures=group_failures(document),
+        mixed=len({check.emulated for check in document.checks}) > 1,
         stage_hosts=_stage_hosts(document),
         drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
     )

@@ -94,6 +94,7 @@ ENGLISH = Strings(
         "unreachable": "unreachable",
         "skipped": "skipped",
         "held": "held",
+        "interrupted": "interrupted",
     },
     emulated="emulated",
     emulated_note="This site runs on emulated hardware (software RDMA). Its checks are functional; its times and rates "

@@ -39,8 +39,7 @@ def _placement(judging: Judging, writer: HostPlan, owner: str) -> Verdict:
     wanted = f"{count} of {count} values only on flash of {owner}"
     missing = judging.missing("probe.write", writer.name)
     values = _values(judging, writer.name, owner)
-    addresses = {segment.rpartition(":")[0] for segment in writer.probe.segments[owner]}
-    wrong = [item for item in values if item.problem or not _on_flash_of(item, addresses)]
+    wrong = [item for item in values if item.problem or not _on_flash_of(item, writer.probe.segments[owner])]
     told = missing or f"{len(values) - len(wrong)} of {count} values only on flash of {owner}"
     if wrong:
         told += "; " + "; ".join(f"{item.key}: {_where(item)}" for item in wrong[:_SHOWN])
@@ -51,17 +50,17 @@ def _placement(judging: Judging, writer: HostPlan, owner: str) -> Verdict:
     )
 
 
-def _on_flash_of(value: Written, addresses: set[str]) -> bool:
-    """Every replica is on flash and served from one of these addresses; the port of that service is a random one."""
+def _on_flash_of(value: Written, segments: tuple[str, ...]) -> bool:
+    """Every replica is on flash, and in one of these stores."""
     return bool(value.replicas) and all(
-        replica.kind == LOCAL_DISK and replica.endpoint.rpartition(":")[0] in addresses for replica in value.replicas
+        replica.kind == LOCAL_DISK and replica.segment in segments for replica in value.replicas
     )
 
 
 def _where(value: Written) -> str:
     if value.problem:
         return value.problem
-    return listed(f"{replica.kind} {replica.endpoint}".strip() for replica in value.replicas)
+    return listed(f"{replica.kind} {replica.segment}".strip() for replica in value.replicas)
 
 
 def _equal(judging: Judging, writer: HostPlan, owner: str, reader: HostPlan) -> Verdict:

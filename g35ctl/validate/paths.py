@@ -72,18 +72,12 @@ def _paths(
     wanted = f"{len(plan)} live over {transport} on {_rails(rails)}"
     if missing:
         return judging.skip("paths.live", missing, wanted, host=host, subject=nqn)
-    live = []
+    live = live_paths(plan, have)
+    down = [path for path in plan if path not in live]
     told = []
-    down = []
-    for path in plan:
-        found = [item for item in have if item.nqn == nqn and _same(path, item)]
-        right = [item for item in found if item.usable and item.transport == path.transport]
-        if right:
-            live.append(path)
-            continue
-        down.append(path)
-        state = listed(f"{item.name} {item.condition} over {item.transport}" for item in found)
-        told.append(f"rail {path.rail}: {state}" if found else f"rail {path.rail}: no controller")
+    for path in down:
+        state = listed(f"{item.name} {item.condition} over {item.transport}" for item in _of(path, have))
+        told.append(f"rail {path.rail}: {'no controller' if state == 'none' else state}")
     observed = f"{len(live)} live over {transport} on {_rails([path.rail for path in live])}" if live else "none live"
     if told:
         observed += "; " + "; ".join(told)
@@ -93,6 +87,17 @@ def _paths(
     return judging.verdict(
         "paths.live", len(live) == len(plan) and distinct, observed, wanted, host=host, subject=nqn, remedy=remedy
     )
+
+
+def live_paths(plan: Sequence[ConnectPath], have: Sequence[Controller]) -> tuple[ConnectPath, ...]:
+    """The planned paths that a usable controller over the right transport holds up."""
+    return tuple(
+        path for path in plan if any(item.usable and item.transport == path.transport for item in _of(path, have))
+    )
+
+
+def _of(path: ConnectPath, have: Sequence[Controller]) -> tuple[Controller, ...]:
+    return tuple(item for item in have if item.nqn == path.nqn and _same(path, item))
 
 
 def _rails(rails: Sequence[str]) -> str:

@@ -165,15 +165,15 @@ SPOILED: Mapping[str, tuple[Callable[[Seen], Any], set[tuple[str, str, str]]]] =
         {("gpu1", "flash.read", "from gpu2 on gpu1")},
     ),
     "a replica is left in memory": (
-        lambda s: written(s, "gpu1", "gpu2")["replicas"].append({"kind": "MEMORY", "endpoint": "192.0.2.22:15001"}),
+        lambda s: written(s, "gpu1", "gpu2")["replicas"].append({"kind": "MEMORY", "segment": "192.0.2.22:50052"}),
         {PLACED},
     ),
     "a value is on the other owner's flash": (
-        lambda s: written(s, "gpu1", "gpu2")["replicas"][0].update(endpoint="192.0.2.21:40001"), {PLACED},
+        lambda s: written(s, "gpu1", "gpu2")["replicas"][0].update(segment="192.0.2.21:50052"), {PLACED},
     ),
     "a value has no replica": (lambda s: written(s, "gpu1", "gpu2").update(replicas=[]), {PLACED}),
     "flash hits are flat": (
-        lambda s: s.probes["gpu1"]["read"].update(file_hits_after=100), {("gpu1", "flash.hits", "")},
+        lambda s: s.probes["gpu1"]["read"].update(hits_after=100), {("gpu1", "flash.hits", "")},
     ),
     "a store is not in the reading": (
         lambda s: s.states["gpu2"]["cache"]["stores"].pop("store-3"), {("gpu2", "store.health", "store-3")},

@@ -1,0 +1,255 @@
+"""The state of a tier on one screen, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from g35ctl.exits import Exit
+from g35ctl.observe.model import Pool
+from g35ctl.site.sizes import format_size
+from g35ctl.validate.judging import Judging
+from g35ctl.validate.look import Look
+from g35ctl.validate.paths import live_paths
+from g35ctl.validate.verdict import Grade, Verdict
+
+SCHEMA_VERSION = 1
+_MOST = 20
+
+
+@dataclass(frozen=True)
+class BoxStatus:
+    """A box: how many of its namespaces are exported on every portal, and to their owner alone."""
+
+    name: str
+    reached: bool
+    namespaces: int
+    exported: int
+    fenced: int
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """A host: paths, mounts and stores, as they are and as planned; flash in bytes, None where not read."""
+
+    name: str
+    reached: bool
+    paths_live: int
+    paths: int
+    mounted: int
+    mounts: int
+    stores_healthy: int
+    stores: int
+    flash_size: int | None
+    flash_used: int | None
+    master: bool
+
+
+@dataclass(frozen=True)
+class PoolStatus:
+    """The KV pool as the master tells it; bytes."""
+
+    role: str
+    ready: bool
+    segments: int
+    segments_planned: int
+    protocols: tuple[str, ...]
+    file_capacity: int | None
+    file_capacity_planned: int
+    file_used: int | None
+    keys: int | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """A tier at one moment. ``problems`` are the FAIL and WARN verdicts, ``unread`` why hosts are silent."""
+
+    site: str
+    taken: str
+    transport: str
+    emulated: bool
+    boxes: tuple[BoxStatus, ...]
+    hosts: tuple[HostStatus, ...]
+    pool: PoolStatus | None
+    problems: tuple[Verdict, ...]
+    unread: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> Exit:
+        """0 healthy, 5 when a host did not answer, 1 when something else is wrong."""
+        if not all([item.reached for item in self.boxes] + [item.reached for item in self.hosts]):
+            return Exit.UNREACHABLE
+        failed = self.unread or any(item.grade is Grade.FAIL for item in self.problems)
+        return Exit.DEPLOY_FAILED if failed else Exit.OK
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document, in the form that every verb uses."""
+        data = asdict(self)
+        failed = [item for item in self.problems if item.grade is Grade.FAIL]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "ok": self.exit_code is Exit.OK,
+            **data,
+            "failures": [
+                {
+                    "host": item.host,
+                    "stage": "verify",
+                    "check": item.check,
+                    "subject": item.subject,
+                    "observed": item.observed,
+                    "expected": item.expected,
+                    "remedy": item.remedy,
+                }
+                for item in failed
+            ],
+        }
+
+
+def build(look: Look) -> Status:
+    """The status of what was looked at. Pure."""
+    judging = Judging(look.plan, look.readings)
+    pool = judging.pool()
+    return Status(
+        site=look.plan.site,
+        taken=look.taken.isoformat(timespec="seconds"),
+        transport=look.site.fabric.transport,
+        emulated=look.readings.emulated,
+        boxes=tuple(_box(look, host.name) for host in look.plan.hosts if host.target is not None),
+        hosts=tuple(
+            _host(look, host.name)
+            for host in look.plan.hosts
+            if host.connect is not None or host.storage is not None or host.cache is not None
+        ),
+        pool=None if pool is None else _pool(look, pool),
+        problems=tuple(item for item in look.verdicts if item.grade in (Grade.FAIL, Grade.WARN)),
+        unread=tuple(f"{item.host or 'controller'}: {item.observed}; {item.remedy}" for item in look.failures),
+    )
+
+
+def _passed(look: Look, host: str, check: str) -> int:
+    return sum(item.grade is Grade.PASS for item in look.verdicts if (item.host, item.check) == (host, check))
+
+
+def _box(look: Look, name: str) -> BoxStatus:
+    target = look.plan.host(name).target
+    assert target is not None
+    return BoxStatus(
+        name=name,
+        reached=name not in look.readings.unreached,
+        namespaces=len(target.namespaces),
+        exported=_passed(look, name, "target.export"),
+        fenced=_passed(look, name, "target.fence"),
+    )
+
+
+def _host(look: Look, name: str) -> HostStatus:
+    plan = look.plan.host(name)
+    paths = plan.connect.paths if plan.connect is not None else ()
+    store = plan.cache.store if plan.cache is not None else None
+    mounted = [item for item in look.readings.file_systems.get(name, ()) if item.mounted]
+    return HostStatus(
+        name=name,
+        reached=name not in look.readings.unreached,
+        paths_live=len(live_paths(paths, look.readings.controllers.get(name, ()))),
+        paths=len(paths),
+        mounted=_passed(look, name, "mount.namespace"),
+        mounts=len(plan.storage.mounts) if plan.storage is not None else 0,
+        stores_healthy=_passed(look, name, "store.health"),
+        stores=len(store.instances) if store is not None else 0,
+        flash_size=sum(item.size for item in mounted) if mounted else None,
+        flash_used=sum(item.size - item.free for item in mounted) if mounted else None,
+        master=plan.cache is not None and plan.cache.master is not None,
+    )
+
+
+def _pool(look: Look, pool: Pool) -> PoolStatus:
+    stores = [
+        store
+        for host in look.plan.hosts
+        if host.cache is not None and host.cache.store is not None
+        for store in host.cache.store.instances
+    ]
+    return PoolStatus(
+        role=pool.role,
+        ready=pool.ready,
+        segments=len(pool.segments),
+        segments_planned=len(stores),
+        protocols=tuple(sorted({item.protocol for item in pool.segments})),
+        file_capacity=pool.file_capacity,
+        file_capacity_planned=sum(item.capacity for item in stores),
+        file_used=pool.file_used,
+        keys=pool.keys,
+    )
+
+
+def lines(status: Status) -> list[str]:
+    """The screen as plain lines."""
+    word = {Exit.OK: "HEALTHY", Exit.UNREACHABLE: "NOT FULLY READ"}.get(status.exit_code, "NOT HEALTHY")
+    emulated = ", emulated fabric" if status.emulated else ""
+    told = [f"{word}: site {status.site}, {status.transport}{emulated}, {status.taken}", ""]
+    told += _table(
+        ("BOX", "NAMESPACES", "EXPORTED", "FENCED"),
+        [
+            (
+                box.name,
+                str(box.namespaces),
+                *((str(box.exported), str(box.fenced)) if box.reached else ("no answer", "")),
+            )
+            for box in status.boxes
+        ],
+    )
+    told += _table(
+        ("HOST", "PATHS", "MOUNTS", "FLASH USED", "STORES", "ROLE"), [_host_row(host) for host in status.hosts]
+    )
+    told.append(_pool_line(status.pool))
+    told += [f"not read: {item}" for item in status.unread]
+    # What a host said itself is told once, by its own finding; the rest by check.
+    shown = [item for item in status.problems if item.check != "host.reached" or not status.unread]
+    for item in shown[:_MOST]:
+        place = " ".join(part for part in (item.host, item.check, item.subject) if part)
+        told.append(f"{item.grade.value} {place}: {item.observed}, expected {item.expected}")
+        if item.remedy:
+            told.append(f"     {item.remedy}")
+    if len(shown) > _MOST:
+        told.append(f"and {len(shown) - _MOST} more: g35ctl -o json status")
+    return told
+
+
+def _host_row(host: HostStatus) -> tuple[str, ...]:
+    role = "master" if host.master else ""
+    if not host.reached:
+        return (host.name, "no answer", "", "", "", role)
+    used = "-"
+    if host.flash_size is not None and host.flash_used is not None:
+        used = f"{format_size(host.flash_used)} of {format_size(host.flash_size)}"
+    return (
+        host.name,
+        f"{host.paths_live}/{host.paths} live",
+        f"{host.mounted}/{host.mounts}",
+        used,
+        f"{host.stores_healthy}/{host.stores} healthy",
+        role,
+    )
+
+
+def _pool_line(pool: PoolStatus | None) -> str:
+    if pool is None:
+        return "POOL  the master does not answer"
+    ready = "ready" if pool.ready else "not ready"
+    capacity = "?" if pool.file_capacity is None else format_size(pool.file_capacity)
+    used = "?" if pool.file_used is None else format_size(pool.file_used)
+    return (
+        f"POOL  master {pool.role or 'without role'}, {ready}; segments {pool.segments}/{pool.segments_planned}"
+        f" over {' and '.join(pool.protocols) or 'nothing'}; flash {used} used of {capacity}"
+        f" (planned {format_size(pool.file_capacity_planned)}); keys {'?' if pool.keys is None else pool.keys}"
+    )
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    table = [head, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    aligned = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return [*aligned, ""]
