@@ -18,7 +18,7 @@ from typing import Any
 from g35ctl.content import content_root
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error
-from g35ctl.plan.digest import host_digests
+from g35ctl.plan.digest import host_stage_digest
 from g35ctl.plan.model import HostPlan
 
 SCHEMA_VERSION = 1
@@ -49,7 +49,7 @@ def content_digest(root: Path | None = None) -> str:
 
 def stage_digest(host: HostPlan, stage: str, content: str) -> str:
     """Digest of everything that a stage makes of this host: its plans and the content that applies them."""
-    return hashlib.sha256(f"{host_digests(host)[stage]} {content}".encode()).hexdigest()
+    return hashlib.sha256(f"{host_stage_digest(host, stage)} {content}".encode()).hexdigest()
 
 
 def write_atomically(path: Path, data: Any, mode: int = 0o600) -> None:
