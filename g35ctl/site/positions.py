@@ -16,6 +16,8 @@ _SECTION = re.compile(r"^\s*\[([^\]:]+)(?::(\w+))?\]")
 _INI_HOST = re.compile(r"^([A-Za-z0-9][\w.:\[\]-]*)")
 _IGNORED_DIRECTORIES = {"group_vars", "host_vars", "vars_plugins"}
 _YAML_SUFFIXES = {".yml", ".yaml", ".json"}
+# How Ansible describes the origin of what an inventory script or plugin gave.
+_SCRIPT = re.compile(r"^<inventory .*'(/[^']+)'>$")
 _GROUP_KEYS = {"hosts", "children", "vars"}
 
 
@@ -24,9 +26,12 @@ def origin(value: object) -> Position | None:
     from ansible._internal._datatag._tags import Origin
 
     tag = Origin.get_tag(value)
-    if tag is None or not tag.path:
+    if tag is None:
         return None
-    return Position(tag.path, tag.line_num, tag.col_num)
+    if tag.path:
+        return Position(tag.path, tag.line_num, tag.col_num)
+    source = _SCRIPT.search(tag.description or "")
+    return Position(source.group(1)) if source else None
 
 
 def locate(variables: Mapping[str, Any], path: Sequence[Step], *, key: bool = False) -> Position | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer
@@ -12,7 +13,7 @@ _UNITS = {
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "PIB": 2**50,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
 }  # fmt: skip
-_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$", re.ASCII)
 
 
 def parse_size(value: object) -> int:
@@ -27,8 +28,8 @@ def parse_size(value: object) -> int:
         raise ValueError(
             f"{value!r} is not a size; write a number with B, KiB, MiB, GiB, TiB (1024) or KB, MB, GB, TB (1000)"
         )
-    number = float(match.group(1)) * _UNITS[unit]
-    if number != int(number):
+    number = Fraction(match.group(1)) * _UNITS[unit]  # exact: as a float, 2.01KB would not be 2010 bytes
+    if number.denominator != 1:
         raise ValueError(f"{value!r} is not a whole number of bytes")
     return int(number)
 
