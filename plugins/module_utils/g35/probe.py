@@ -54,6 +54,8 @@ def command(plan: ProbePlan, job: Dict[str, Any]) -> List[str]:
     environment = ["MC_TCP_BIND_ADDRESS=%s" % plan.local_address, "MC_RPC_CONNECT_TIMEOUT_MS=2000"]
     if plan.protocol == "rdma":
         environment.append("MC_FORCE_HCA=1")
+        if len(plan.devices) > 1:
+            environment.append("MC_ENABLE_DEST_DEVICE_AFFINITY=1")
         if plan.tos:
             environment.append("MC_IB_TC=%d" % plan.tos)
     return (
