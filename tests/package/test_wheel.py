@@ -1,4 +1,4 @@
-"""The wheel carries everything: installed into an empty environment outside the checkout, the offline verbs work there."""
+"""The wheel carries everything: in an empty environment outside the checkout the offline verbs work."""
 
 from __future__ import annotations
 
