@@ -18,6 +18,7 @@ from g35ctl.site.positions import SourceIndex, origin
 from g35ctl.site.problems import Position, Problem
 
 _SKIPPED_KEY = re.compile(r"Skipping (?:unexpected )?key \((.+?)\) in group \((.+?)\)")
+_INVALID_GROUP = re.compile(r"Skipping '(.+)' as this is not a valid group definition")
 _UNPARSED = re.compile(r"Unable to parse (.+) as an inventory source")
 _PLUGIN = re.compile(r"with '(?:\w+\.)*(\w+)' plugin")
 _PLUGIN_OF_SUFFIX = {".yml": "yaml", ".yaml": "yaml", ".json": "yaml", ".toml": "toml"}
@@ -209,6 +210,14 @@ def _collect_notices(notices: list[_Notice], raw: RawInventory, index: SourceInd
                     f"group {group!r} has the key {key!r}, which Ansible skips",
                     index.group_key(group, key),
                     "only hosts, children and vars are valid in a group",
+                )
+            )
+        elif invalid := _INVALID_GROUP.search(notice.message):
+            raw.problems.append(
+                Problem(
+                    f"group {invalid.group(1)!r} is skipped by Ansible: it is not a mapping",
+                    index.group(invalid.group(1)),
+                    "write its hosts as keys of a mapping: `hosts:`, then one `name:` a line",
                 )
             )
         elif "No inventory was parsed" not in notice.message:

@@ -180,15 +180,17 @@ def wheels(context: Context) -> list[Problem]:
     checked: dict[Path, bool] = {}
     for host in context.cache_hosts:
         directory = wheelhouse(context.site, host)
-        present = checked.setdefault(directory, directory.is_dir() and any(directory.glob("*.whl")))
-        if not present:
-            what = f"no wheels in {directory}: deploy would have nothing to install"
-            at = _nearest(context, host, ("g35_mooncake", "wheelhouse"))
-            found.append(
-                context.at(
-                    host, at, what, f"g35ctl -i {context.site.inventory} bundle create", severity="warning", hosts=()
-                )
-            )
+        if directory not in checked:
+            checked[directory] = directory.is_dir() and any(directory.glob("*.whl"))
+        if checked[directory]:
+            continue
+        mooncake = host.mooncake
+        command = f"g35ctl bundle create --distribution {mooncake.distribution} --release {mooncake.version}"
+        if mooncake.wheelhouse:
+            command += f" --output {directory}"
+        what = f"no wheels in {directory}: deploy would have nothing to install"
+        at = _nearest(context, host, ("g35_mooncake", "wheelhouse"))
+        found.append(context.at(host, at, what, command, severity="warning", hosts=()))
     return found
 
 

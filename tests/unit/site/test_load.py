@@ -188,6 +188,12 @@ def test_a_key_that_is_none_of_a_group_is_reported(site: SiteFiles) -> None:
     assert found_at(the(problems, "has the key 'hostz'")) == site.position(HOSTS, "hostz")
 
 
+def test_a_group_that_is_a_list_is_reported(site: SiteFiles) -> None:
+    site.append(HOSTS, "cache_owners: [gpu1]\n")
+    _, problems = site.inspect()
+    assert found_at(the(problems, "group 'cache_owners' is skipped")) == site.position(HOSTS, "cache_owners: [")
+
+
 def test_values_of_the_wrong_kind_are_explained(site: SiteFiles) -> None:
     site.replace(HOST1, "192.0.2.101", "192.0.2.101/24")
     site.replace(ALL, "transport: rdma", "transport: rdmaa")
