@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from g35ctl.report.document import CheckPart, Document
+from g35ctl.report.document import CheckPart, Document, FailurePart
 from g35ctl.report.strings import ENGLISH, Strings
 from g35ctl.report.topology import lay_out
 from g35ctl.site.sizes import format_size
@@ -28,15 +28,15 @@ class CheckGroup:
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """The same failure on one or more hosts, told once."""
+    """The same failure of one or more hosts and subjects, told once."""
 
     stage: str
     check: str
-    subject: str
     observed: str
     expected: str
     remedy: str
     hosts: tuple[str, ...]
+    subjects: tuple[str, ...]
 
 
 def group_checks(checks: Sequence[CheckPart]) -> tuple[CheckGroup, ...]:
@@ -48,14 +48,18 @@ def group_checks(checks: Sequence[CheckPart]) -> tuple[CheckGroup, ...]:
 
 
 def group_failures(document: Document) -> tuple[FailureGroup, ...]:
-    """Failures that differ only in their host, grouped; in the order in which they first occur."""
-    found: dict[tuple[str, str, str, str, str, str], list[str]] = {}
+    """Failures that differ only in host and subject, grouped; in the order in which they first occur."""
+    found: dict[tuple[str, str, str, str, str], list[FailurePart]] = {}
     for item in document.failures:
-        key = (item.stage, item.check, item.subject, item.observed, item.expected, item.remedy)
-        hosts = found.setdefault(key, [])
-        if item.host and item.host not in hosts:
-            hosts.append(item.host)
-    return tuple(FailureGroup(*key, tuple(hosts)) for key, hosts in found.items())
+        found.setdefault((item.stage, item.check, item.observed, item.expected, item.remedy), []).append(item)
+    return tuple(
+        FailureGroup(
+            *key,
+            tuple(dict.fromkeys(item.host for item in items if item.host)),
+            tuple(dict.fromkeys(item.subject for item in items if item.subject)),
+        )
+        for key, items in found.items()
+    )
 
 
 def duration(seconds: float) -> str:

@@ -204,15 +204,28 @@ def lines(status: Status) -> list[str]:
     )
     told.append(_pool_line(status.pool))
     told += [f"not read: {item}" for item in status.unread]
-    # What a host said itself is told once, by its own finding; the rest by check.
-    shown = [item for item in status.problems if item.check != "host.reached" or not status.unread]
-    for item in shown[:_MOST]:
-        place = " ".join(part for part in (item.host, item.check, item.subject) if part)
-        told.append(f"{item.grade.value} {place}: {item.observed}, expected {item.expected}")
-        if item.remedy:
-            told.append(f"     {item.remedy}")
-    if len(shown) > _MOST:
-        told.append(f"and {len(shown) - _MOST} more: g35ctl -o json status")
+    told += _problem_lines([item for item in status.problems if item.check != "host.reached" or not status.unread])
+    return told
+
+
+def _problem_lines(problems: Sequence[Verdict]) -> list[str]:
+    """Each check that does not hold once, however many hosts and subjects it has: the first in full."""
+    groups: dict[tuple[Grade, str], list[Verdict]] = {}
+    for item in problems:
+        groups.setdefault((item.grade, item.check), []).append(item)
+    told = []
+    for (grade, check), items in list(groups.items())[:_MOST]:
+        first = items[0]
+        hosts = sorted({item.host for item in items if item.host})
+        place = f" on {', '.join(hosts[:8])}" if hosts else ""
+        place += f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
+        times = f" ({len(items)} times), first" if len(items) > 1 else ""
+        subject = f" {first.subject}" if first.subject else ""
+        told.append(f"{grade.value} {check}{place}{times}{subject}: {first.observed}, expected {first.expected}")
+        if first.remedy:
+            told.append(f"     {first.remedy}")
+    if len(groups) > _MOST:
+        told.append(f"and {len(groups) - _MOST} more checks: g35ctl -o json status")
     return told
 
 

@@ -20,7 +20,8 @@ def summary_lines(document: Document, files: tuple[str, ...] = (), strings: Stri
     lines = []
     groups = group_failures(document)
     for item in groups[:MAX_FAILURES]:
-        subject = f" {item.subject}" if item.subject else ""
+        subject = f" {', '.join(item.subjects[:4])}" if item.subjects else ""
+        subject += f" +{len(item.subjects) - 4}" if len(item.subjects) > 4 else ""
         hosts = ", ".join(item.hosts) or strings.checks_of_cluster
         lines.append(f"{strings.grades['FAIL'].upper()} {item.stage}: {item.check}{subject} ({hosts})")
         lines.append(f"  {strings.observed.lower()}: {item.observed}")

@@ -34,7 +34,7 @@ def test_healthy_tier_is_one_screen_without_findings() -> None:
     assert text[0].startswith("HEALTHY: site sample, rdma")
     rows = [line.split() for line in text]
     assert ["ebof1", "4", "4", "4"] in rows
-    assert "gpu1 4/4 live 2/2 1 GiB of 2 GiB 2/2 healthy master".split() in rows
+    assert ["gpu1", "4/4", "live", "2/2", "1", "GiB", "of", "2", "GiB", "2/2", "healthy", "master"] in rows
     assert any("segments 4/4 over rdma" in line and "used of 3.516 GiB" in line for line in text)
     assert not any(line.startswith(("FAIL", "WARN")) for line in text)
     assert len(text) < 24
@@ -46,7 +46,7 @@ def test_lost_path_is_counted_named_and_exits_with_1() -> None:
     found = status(states)
     assert found.exit_code is Exit.DEPLOY_FAILED
     assert any(line.split()[:2] == ["gpu2", "3/4"] for line in lines(found))
-    assert any(line.startswith("FAIL gpu2 paths.live") and "nvme1 connecting" in line for line in lines(found))
+    assert any(line.startswith("FAIL paths.live on gpu2 ") and "nvme1 connecting" in line for line in lines(found))
 
 
 def test_silent_host_exits_with_5_and_says_why() -> None:
@@ -73,3 +73,13 @@ def test_json_has_the_common_form() -> None:
         }
     ]
     assert data["hosts"][0]["paths_live"] == 4
+
+
+def test_same_check_on_many_subjects_is_told_once() -> None:
+    states = tier_states.states()
+    for host in ("gpu1", "gpu2"):
+        for path in states[host]["connect"]["paths"]:
+            path.update(state="connecting")
+    told = [line for line in lines(status(states)) if line.startswith("FAIL")]
+    assert len(told) == 1
+    assert told[0].startswith("FAIL paths.live on gpu1, gpu2 (4 times), first nqn.")

@@ -276,3 +276,17 @@ def test_software_rdma_marks_everything_as_emulated() -> None:
     assert not any(item.emulated for item in seen.judge())
     seen.states["gpu1"]["fabric"]["ports"]["eth1"]["rdma_device"] = "rxe_eth1"
     assert all(item.emulated for item in seen.judge())
+
+
+def test_planner_and_checks_name_segments_alike() -> None:
+    from g35ctl.plan.build import build
+    from g35ctl.validate.pool import segment_name
+
+    plan = build(tier.site())
+    hosts = [host for host in plan.hosts if host.cache is not None and host.cache.store is not None]
+    assert len(hosts) == 2
+    for host in hosts:
+        assert host.cache is not None
+        assert host.cache.store is not None
+        named = tuple(segment_name(item) for item in host.cache.store.instances)
+        assert all(other.probe is None or other.probe.segments[host.name] == named for other in plan.hosts)
