@@ -1,0 +1,211 @@
+"""Stage cache: from nothing to a serving store, and everything that must not happen on the way."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.g35 import firewall, flash, runtime
+from ansible.module_utils.g35.converge import Outcome, act
+from cache_fakes import MASTER_UNIT, MOUNT, RULES, STORE_UNIT, UUID, Owner, plan
+
+
+@pytest.fixture(autouse=True)
+def _as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The account of the fake host owns what is made, whoever runs the tests."""
+    real = os.lstat
+
+    def owned(path: str, **how: Any) -> os.stat_result:
+        seen = list(real(path, **how))
+        seen[4], seen[5] = 990, 989
+        return os.stat_result(seen)
+
+    monkeypatch.setattr(flash.os, "lstat", owned)
+    monkeypatch.setattr(flash.os, "chown", lambda *_, **__: None)
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+def deploy(owner: Owner) -> Outcome:
+    owner.push()
+    return act(owner.stage(), "apply")
+
+
+def checks(outcome: Outcome) -> set[str]:
+    return {finding["check"] for finding in outcome.findings}
+
+
+def test_a_fresh_host_asks_for_the_wheels_before_it_changes_anything(owner: Owner) -> None:
+    outcome = act(owner.stage(), "apply")
+    assert len(outcome.awaiting) == 3
+    assert (outcome.changed, outcome.failed, owner.writes) == (False, False, [])
+
+
+def test_check_mode_on_a_fresh_host_shows_the_changes_and_makes_none(owner: Owner) -> None:
+    outcome = act(owner.stage(), "apply", check=True)
+    assert outcome.changed and not outcome.failed and not outcome.awaiting
+    assert owner.writes == []
+    assert not owner.exists(runtime.path_of(plan().runtime))
+
+
+def test_apply_ends_with_a_serving_store_and_a_second_one_changes_nothing(owner: Owner) -> None:
+    outcome = deploy(owner)
+    assert outcome.message == ""
+    assert {MASTER_UNIT, STORE_UNIT, "g35-firewall.service"} <= owner.active & owner.enabled
+    assert owner.owned_by_service()
+    assert owner.read(f"/etc/g35ctl/mooncake/{UUID}.env") == "G35_DEVICES=rxe_eth1\n"
+    assert not owner.exists(runtime.ARCHIVE)
+    before = list(owner.writes)
+    again = act(owner.stage(), "apply")
+    assert (again.changed, again.failed, again.awaiting) == (False, False, ())
+    assert owner.writes == before
+
+
+def test_the_firewall_is_up_before_anything_listens(owner: Owner) -> None:
+    deploy(owner)
+    started = [words[2] for words in owner.writes if words[:2] == ["systemctl", "restart"]]
+    assert started == ["g35-firewall.service", MASTER_UNIT, STORE_UNIT]
+
+
+@pytest.mark.parametrize("uuid", ["", "76579227-4b72-5832-b0e1-28618ad0ecfb"])
+def test_a_store_never_starts_on_another_file_system(owner: Owner, uuid: str) -> None:
+    if uuid:
+        owner.mount(uuid)
+    else:
+        owner.unmount()
+    outcome = deploy(owner)
+    assert outcome.failed and "cache.mount" in checks(outcome)
+    assert STORE_UNIT not in owner.active
+    assert not owner.exists(f"{MOUNT}/store")
+    assert MASTER_UNIT in owner.active
+
+
+def test_a_store_does_not_start_without_its_rdma_device(owner: Owner) -> None:
+    owner.remove_file("/sys/class/infiniband/rxe_eth1/parent")
+    outcome = deploy(owner)
+    assert outcome.failed and "cache.device" in checks(outcome)
+    assert STORE_UNIT not in owner.active
+    assert owner.read(f"/etc/g35ctl/mooncake/{UUID}.env") is None
+
+
+def test_a_segment_over_tcp_is_an_error_even_when_everything_says_healthy(owner: Owner) -> None:
+    owner.protocol = "tcp"
+    outcome = deploy(owner)
+    assert outcome.failed
+    assert [(f["observed"], f["expected"]) for f in outcome.findings if f["check"] == "cache.segment"] == [
+        ("tcp", "rdma")
+    ]
+
+
+def test_a_standby_master_is_not_a_serving_one(owner: Owner) -> None:
+    deploy(owner)
+    owner.serving = False
+    assert "cache.master" in checks(act(owner.stage(), "verify"))
+
+
+def test_an_interrupted_installation_is_done_again(owner: Owner) -> None:
+    owner.pip_fails = True
+    failed = deploy(owner)
+    assert failed.failed and "HASHES" in failed.message
+    assert not owner.exists(f"{runtime.path_of(plan().runtime)}/{runtime.MARKER}")
+    owner.pip_fails = False
+    assert not act(owner.stage(), "apply").failed
+
+
+def test_an_altered_wheel_is_not_installed(owner: Owner) -> None:
+    planned = plan()
+    wheels = tuple(replace(wheel, sha256="0" * 64) for wheel in planned.runtime.wheels)
+    owner.push()
+    outcome = act(owner.stage(replace(planned, runtime=replace(planned.runtime, wheels=wheels))), "apply")
+    assert outcome.failed and "digest" in outcome.message
+    assert not any("install" in words for words in owner.writes)
+
+
+def test_restarting_a_running_store_needs_consent(owner: Owner) -> None:
+    deploy(owner)
+    files = tuple(replace(f, content=f.content + "X=1\n") if f.path.endswith(".env") else f for f in plan().files)
+    changed = replace(plan(), files=files)
+    refused = act(owner.stage(changed), "apply")
+    assert refused.failed and not refused.changed and checks(refused) == {"cache.consent"}
+    assert owner.read(f"/etc/g35ctl/mooncake/{UUID}.env") == "G35_DEVICES=rxe_eth1\n"
+    assert not act(owner.stage(changed), "apply", allow_disruptive=True).failed
+
+
+def test_the_store_of_a_namespace_that_moved_away_is_stopped_with_consent(owner: Owner) -> None:
+    deploy(owner)
+    units = tuple(unit for unit in plan().units if unit.name != STORE_UNIT)
+    files = tuple(item for item in plan().files if UUID not in item.path)
+    moved = replace(plan(), store=None, units=units, files=files)
+    assert checks(act(owner.stage(moved), "apply")) == {"cache.consent"}
+    assert not act(owner.stage(moved), "apply", allow_disruptive=True).failed
+    assert STORE_UNIT not in owner.active
+    assert owner.exists(f"{MOUNT}/store")
+
+
+def test_a_port_that_another_process_holds_is_named_before_anything_changes(owner: Owner) -> None:
+    owner.put("/proc/net/tcp", "sl local rem st\n 0: 00000000:2454 00000000:0000 0A\n")  # 0x2454 is 9300
+    outcome = deploy(owner)
+    assert checks(outcome) == {"cache.port"} and "9300/tcp" in outcome.message
+    assert owner.writes == []
+
+
+def test_memory_that_does_not_suffice_is_said_in_preflight(owner: Owner) -> None:
+    owner.put("/proc/meminfo", "MemTotal: 100000 kB\n")
+    assert "cache.memory" in checks(act(owner.stage(), "preflight"))
+
+
+def test_missing_wheels_and_python_are_said_in_preflight(owner: Owner) -> None:
+    owner.remove_file("/usr/bin/python3.11")
+    assert "cache.python" in checks(act(owner.stage(), "preflight"))
+    empty = replace(plan(), runtime=replace(plan().runtime, wheels=()))
+    assert "cache.wheels" in checks(act(owner.stage(empty), "preflight"))
+
+
+def test_preflight_passes_before_fabric_and_storage_have_run(owner: Owner) -> None:
+    owner.unmount()
+    owner.remove_file("/sys/class/infiniband/rxe_eth1/parent")
+    assert not act(owner.stage(), "preflight").failed
+
+
+def test_drain_stops_the_stores_and_leaves_the_master(owner: Owner) -> None:
+    deploy(owner)
+    assert act(owner.stage(), "drain").changed
+    assert STORE_UNIT not in owner.active and MASTER_UNIT in owner.active
+    assert not act(owner.stage(), "drain").changed
+
+
+def test_remove_undoes_everything_but_the_data(owner: Owner) -> None:
+    deploy(owner)
+    assert not act(owner.stage(), "remove", allow_disruptive=True).failed
+    assert owner.active == set() and owner.enabled == set()
+    assert owner.list("/opt/g35/mooncake") == []
+    assert owner.exists(f"{MOUNT}/store")
+    assert not act(owner.stage(), "remove", allow_disruptive=True).changed
+
+
+def test_an_upgrade_builds_beside_the_old_environment_and_restarts(owner: Owner) -> None:
+    deploy(owner)
+    old = str(owner.path("/opt/g35/mooncake/current").readlink())
+    newer = replace(plan().runtime, wheels=plan().runtime.wheels[:2])
+    owner.push()
+    outcome = act(owner.stage(replace(plan(), runtime=newer)), "apply", allow_disruptive=True)
+    assert outcome.message == ""
+    assert str(owner.path("/opt/g35/mooncake/current").readlink()) != old
+    assert owner.exists(f"/opt/g35/mooncake/{old}")
+    assert [words[2] for words in owner.writes if words[:2] == ["systemctl", "restart"]].count(STORE_UNIT) == 2
+
+
+def test_a_kernel_table_that_differs_from_its_file_is_found() -> None:
+    state = {"sets": {"rails4": ["192.0.2.0/24"]}, "rules": 2}
+    found = firewall.finding(state, RULES)
+    assert found is not None and "198.51.100.0/24" in found.expected
+    whole = {"sets": {"rails4": ["192.0.2.0/24", "198.51.100.0/24"]}, "rules": 2}
+    assert firewall.finding(whole, RULES) is None
+    assert firewall.finding({**whole, "rules": 1}, RULES) is not None
+    assert firewall.finding(None, RULES) is not None
