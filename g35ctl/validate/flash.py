@@ -10,18 +10,34 @@ from g35ctl.validate.judging import Judging, listed
 from g35ctl.validate.verdict import Verdict
 
 _SHOWN = 3
+DETAILED = 8
+"""With more probing hosts than this, a reader gets one verdict over all values instead of one per writer and owner."""
 
 
 def judge(judging: Judging) -> Iterator[Verdict]:
     """For every writer and owner where the values are; for every reader of them whether they are equal; flash hits."""
     probers = [host for host in judging.plan.hosts if host.probe is not None]
-    for writer in probers:
-        for owner in _owners(writer):
-            yield _placement(judging, writer, owner)
-            for reader in probers:
-                yield _equal(judging, writer, owner, reader)
+    pairs = [(writer, owner) for writer in probers for owner in _owners(writer)]
+    yield _coverage(judging, {owner for _, owner in pairs})
+    for writer, owner in pairs:
+        yield _placement(judging, writer, owner)
     for reader in probers:
+        if len(probers) <= DETAILED:
+            for writer, owner in pairs:
+                yield _equal(judging, [(writer, owner)], reader, f"from {writer.name} on {owner}")
+        else:
+            yield _equal(judging, pairs, reader, "from all writers on all owners")
         yield _hits(judging, reader)
+
+
+def _coverage(judging: Judging, written: set[str]) -> Verdict:
+    """Without a probe that writes to an owner, nothing below says anything about it."""
+    owners = [host.name for host in judging.plan.hosts if host.cache is not None and host.cache.store is not None]
+    left_out = [name for name in owners if name not in written]
+    told = f"all but {listed(left_out)}" if left_out else f"all {len(owners)}"
+    remedy = "every owner needs a data port and a master: see g35ctl plan"
+    wanted = f"all {len(owners)}"
+    return judging.verdict("flash.coverage", told == wanted, told, wanted, subject="owners written to", remedy=remedy)
 
 
 def _owners(host: HostPlan) -> tuple[str, ...]:
@@ -63,23 +79,22 @@ def _where(value: Written) -> str:
     return listed(f"{replica.kind} {replica.segment}".strip() for replica in value.replicas)
 
 
-def _equal(judging: Judging, writer: HostPlan, owner: str, reader: HostPlan) -> Verdict:
-    assert writer.probe is not None
-    count = writer.probe.keys
+def _equal(judging: Judging, pairs: Sequence[tuple[HostPlan, str]], reader: HostPlan, subject: str) -> Verdict:
+    count = sum(writer.probe.keys for writer, _ in pairs if writer.probe is not None)
     wanted = f"{count} of {count} values byte-equal"
-    subject = f"from {writer.name} on {owner}"
-    missing = judging.missing("probe.write", writer.name) or judging.missing("probe.read", reader.name)
+    missing = judging.missing("probe.read", reader.name)
+    missing = missing or next(filter(None, (judging.missing("probe.write", writer.name) for writer, _ in pairs)), "")
     if missing:
         told, holds = missing, False
     else:
         back = {item.key: item for item in judging.readings.reads[reader.name].values}
-        keys = [item.key for item in _values(judging, writer.name, owner)]
-        equal = [key for key in keys if key in back and back[key].equal]
-        told = f"{len(equal)} of {count} values byte-equal"
-        told += _differences([key for key in keys if key not in equal], back)
-        holds = len(equal) == count
+        keys = [item.key for writer, owner in pairs for item in _values(judging, writer.name, owner)]
+        equal = sum(key in back and back[key].equal for key in keys)
+        told = f"{equal} of {count} values byte-equal"
+        told += _differences([key for key in keys if key not in back or not back[key].equal], back)
+        holds = equal == count
     remedy = "do not put this tier into service: " if "not equal" in told else ""
-    remedy += f"see the log of the stores of {owner} and of the master, and paths.live of {owner}"
+    remedy += "see the logs of the owners' stores and of the master, and paths.live of the owners"
     return judging.verdict("flash.read", holds, told, wanted, host=reader.name, subject=subject, remedy=remedy)
 
 

@@ -224,7 +224,8 @@ def test_unreached_host_fails_by_name_and_passes_nothing_of_its_own() -> None:
 def test_nothing_read_at_all_fails() -> None:
     verdicts = judge(tier.plan(), {}, {}, {})
     assert {host for host, check, _ in failing(verdicts) if check == "host.reached"} == {"ebof1", "gpu1", "gpu2"}
-    assert not [item for item in verdicts if item.grade is Grade.PASS]
+    # What is planned covers every owner; nothing that was to be read passes.
+    assert {item.check for item in verdicts if item.grade is Grade.PASS} == {"flash.coverage"}
     assert ("", "pool.capacity", "") in failing(verdicts)
 
 
@@ -290,3 +291,30 @@ def test_planner_and_checks_name_segments_alike() -> None:
         assert host.cache.store is not None
         named = tuple(segment_name(item) for item in host.cache.store.instances)
         assert all(other.probe is None or other.probe.segments[host.name] == named for other in plan.hosts)
+
+
+def test_owner_that_no_probe_writes_to_fails() -> None:
+    from dataclasses import replace
+
+    plan = tier.plan()
+    silent = replace(plan, hosts=tuple(replace(host, probe=None) for host in plan.hosts))
+    seen = healthy()
+    assert failing(judge(silent, seen.states, seen.findings, {})) == {("", "flash.coverage", "owners written to")}
+
+
+def test_big_tier_gets_one_read_verdict_per_reader() -> None:
+    from dataclasses import replace
+
+    plan = tier.plan()
+    copies = tuple(replace(plan.host("gpu1"), name=f"gpu{number}") for number in range(3, 12))
+    seen = healthy()
+    back(seen, "gpu2", "gpu1", "gpu2").update(equal=False)
+    for host in copies:
+        seen.states[host.name] = seen.states["gpu1"]
+        seen.findings[host.name] = []
+        seen.probes[host.name] = {"write": {"values": []}, "read": seen.probes["gpu1"]["read"]}
+    verdicts = judge(replace(plan, hosts=plan.hosts + copies), seen.states, seen.findings, seen.probes)
+    reads = [item for item in verdicts if item.check == "flash.read"]
+    assert len(reads) == 11
+    assert all(item.grade is Grade.FAIL for item in reads)  # the copies wrote nothing
+    assert any("not equal" in item.observed for item in reads if item.host == "gpu2")
