@@ -6,6 +6,7 @@ bandwidths gigabytes per second. Facts behind defaults: docs/variables.md.
 
 from __future__ import annotations
 
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Annotated, Literal
 from uuid import UUID
@@ -230,10 +231,19 @@ class Site(Strict):
 
     def group(self, name: str) -> tuple[SiteHost, ...]:
         """Hosts of a group, in inventory order; ``cache_owners`` falls back to ``gpu_hosts`` when it is not used."""
-        found = tuple(host for host in self.hosts if name in host.groups)
+        found = self.members.get(name, ())
         if not found and name == "cache_owners":
             return self.group("gpu_hosts")
         return found
+
+    @cached_property
+    def members(self) -> dict[str, tuple[SiteHost, ...]]:
+        """Hosts of each group that has any. Looked up for every host of a fleet, so it is made once."""
+        found: dict[str, list[SiteHost]] = {}
+        for host in self.hosts:
+            for name in dict.fromkeys(host.groups):
+                found.setdefault(name, []).append(host)
+        return {name: tuple(hosts) for name, hosts in found.items()}
 
     def host(self, name: str) -> SiteHost:
         """The host of that name. Raises KeyError."""

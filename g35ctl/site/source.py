@@ -148,6 +148,9 @@ def problem_of(error: BaseException, fallback: Position, hosts: tuple[str, ...] 
         if found and not position.line:
             position = found
         link = link.__cause__ or link.__context__
+    told = getattr(error, "_help_text", None) or ""
+    if "Standard error" in told:  # what an executable inventory said is the cause, not advice
+        message += f" {told}"
     return Problem(" ".join(message.split()), position, hosts=hosts)
 
 
