@@ -24,7 +24,8 @@ value with a line break or another control character: what a user writes can fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -39,6 +40,9 @@ from g35ctl.plan.model import HostPlan
 from g35ctl.site.model import Site, SiteHost
 
 RENDERED = ("target", "fabric", "connect", "storage", "cache")
+
+
+_NOT_IN_UNIT_NAMES = re.compile(r"^\.|[^A-Za-z0-9:_./]")
 
 
 class _Lines(str):
@@ -72,17 +76,13 @@ def exec_quote(value: object) -> str:
 
 def unit_escape(path: object) -> str:
     """A path as systemd escapes it in unit names: ``/var/lib/a-b`` is ``var-lib-a\\x2db``."""
-    parts = [part for part in str(path).split("/") if part]
-    text = "/".join(parts)
-    made = []
-    for place, char in enumerate(text):
-        if char == "/":
-            made.append("-")
-        elif (char.isascii() and char.isalnum()) or char in ":_" or (char == "." and place > 0):
-            made.append(char)
-        else:
-            made.extend(f"\\x{byte:02x}" for byte in char.encode())
-    return "".join(made) or "-"
+    text = "/".join(part for part in str(path).split("/") if part)
+    escaped = _NOT_IN_UNIT_NAMES.sub(_escape, text)
+    return escaped.replace("/", "-") or "-"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match.group().encode())
 
 
 def lines(values: Iterable[object]) -> str:
@@ -90,13 +90,26 @@ def lines(values: Iterable[object]) -> str:
     return _Lines("\n".join(str(_checked(str(value))) for value in values))
 
 
+Text = Callable[[Mapping[str, Any], Any], str]
+"""Gives the text for the names that templates see and the item at hand."""
+
+
+def _text(source: str) -> Text:
+    """Most texts of files.yml are constants, and those cost nothing."""
+    if "{" not in source:
+        return lambda names, item: source
+    render = _environment().from_string(source).render
+    return lambda names, item: render(names, item=item)
+
+
 @dataclass(frozen=True)
 class _Entry:
     """One entry of files.yml with its expressions compiled."""
 
     template: str
-    texts: Mapping[str, jinja2.Template]
-    restart_on: tuple[jinja2.Template, ...]
+    content: Text | None
+    texts: Mapping[str, Text]
+    restart_on: tuple[Text, ...]
     enabled: bool
     active: bool
     when: Any
@@ -128,6 +141,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_checked,
+        auto_reload=False,
     )
     environment.filters.update(unit_quote=unit_quote, exec_quote=exec_quote, unit_escape=unit_escape, lines=lines)
     return environment
@@ -162,13 +176,23 @@ def _entry(stage: str, item: Mapping[str, Any], allowed: frozenset[str], texts: 
     defaults = {"mode": "0644", "owner": "root", "group": "root"}
     return _Entry(
         template=f"{stage}/{item['template']}" if "template" in item else "",
-        texts={name: environment.from_string(str(item.get(name, defaults.get(name, "")))) for name in texts},
-        restart_on=tuple(environment.from_string(str(path)) for path in item.get("restart_on", ())),
+        content=_content(f"{stage}/{item['template']}") if "template" in item else None,
+        texts={name: _text(str(item.get(name, defaults.get(name, "")))) for name in texts},
+        restart_on=tuple(_text(str(path)) for path in item.get("restart_on", ())),
         enabled=bool(item.get("enabled", True)),
         active=bool(item.get("active", True)),
         when=expression("when"),
         each=expression("each"),
     )
+
+
+def _content(template: str) -> Text:
+    """The template's text. It is compiled when it is first needed, so that its mistakes are reported with its name."""
+
+    def content(names: Mapping[str, Any], item: Any) -> str:
+        return _environment().get_template(template).render(names, item=item)
+
+    return content
 
 
 def render(stage: str, plan: Any, site: Site, host: SiteHost) -> tuple[tuple[File, ...], tuple[Unit, ...]]:
@@ -181,15 +205,15 @@ def render(stage: str, plan: Any, site: Site, host: SiteHost) -> tuple[tuple[Fil
         for entry in manifest.files:
             for item in entry.items(names):
                 where = f"templates/{entry.template}"
-                content = _environment().get_template(entry.template).render(names, item=item)
-                texts = {name: text.render(names, item=item) for name, text in entry.texts.items()}
-                files.append(File(content=content, **texts))
+                content = entry.content(names, item) if entry.content is not None else ""
+                files.append(File(content=content, **{name: text(names, item) for name, text in entry.texts.items()}))
+        where = f"templates/{stage}/files.yml"
         units = [
             Unit(
-                entry.texts["name"].render(names, item=item),
+                entry.texts["name"](names, item),
                 entry.enabled,
                 entry.active,
-                tuple(path.render(names, item=item) for path in entry.restart_on),
+                tuple(path(names, item) for path in entry.restart_on),
             )
             for entry in manifest.units
             for item in entry.items(names)

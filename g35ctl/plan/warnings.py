@@ -74,9 +74,9 @@ def _static_boxes(context: Context) -> Iterator[str]:
 
 def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
     missing: dict[tuple[str, str, str], list[str]] = {}
-    for host in hosts:
-        if host.cache is not None and not host.cache.runtime.wheels:
-            wanted = wheel_set(context.paths, context.site.host(host.name))
+    for plan, host in zip(hosts, context.site.hosts, strict=True):
+        if plan.cache is not None and not plan.cache.runtime.wheels:
+            wanted = wheel_set(context.paths, host)
             missing.setdefault((wanted.directory, wanted.distribution, wanted.version), []).append(host.name)
     for (directory, distribution, version), names in missing.items():
         yield (
