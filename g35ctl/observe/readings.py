@@ -30,11 +30,8 @@ class Readings:
     reads: Mapping[str, ProbeReads] = field(default_factory=dict)
     problems: Mapping[tuple[str, str], str] = field(default_factory=dict)
     unreached: tuple[str, ...] = ()
-
-    @property
-    def emulated(self) -> bool:
-        """Whether some data port is soft-RoCE: figures then say nothing about real hardware."""
-        return any(port.software_rdma for ports in self.ports.values() for port in ports)
+    emulated: bool = False
+    """Some data port is soft-RoCE: figures then say nothing about real hardware."""
 
 
 def read(
@@ -59,6 +56,7 @@ def read(
         reader.reads,
         reader.problems,
         tuple(reader.unreached),
+        any(port.software_rdma for ports in reader.ports.values() for port in ports),
     )
 
 
