@@ -7,6 +7,7 @@ that name is only known on the host.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
@@ -138,6 +139,7 @@ class CacheStage(Stage):
         master = self._read_master()
         segments = {item["name"]: item for item in master["segments"]} if master else {}
         stores = {}
+        logs = self._bad_logs()
         for instance in self.instances:
             name = mooncake.endpoint(instance.address, instance.rpc_port)
             stores[instance.name] = {
@@ -147,7 +149,7 @@ class CacheStage(Stage):
                 "healthy": mooncake.store_healthy(instance.address, instance.http_port, self.ask),
                 "directory": flash.read(self.host, instance, seen),
                 "capacity": instance.capacity,
-                "errors": self._bad_log(instance.unit),
+                "errors": logs[instance.unit],
             }
         return {
             "runtime": runtime.read(self.host, self.plan.runtime),
@@ -180,10 +182,22 @@ class CacheStage(Stage):
             "metrics": dict(seen.metrics),
         }
 
-    def _bad_log(self, unit: str) -> List[str]:
-        arguments = ["journalctl", "--unit", unit, "--since", "-10min", "--grep", BAD_LOG]
-        result = self.host.run(arguments + ["--lines", "3", "--output", "cat", "--quiet", "--no-pager"], timeout=20)
-        return [line[:300] for line in result.out.splitlines() if line] if result.ok else []
+    def _bad_logs(self) -> Dict[str, List[str]]:
+        """Recent log lines of each store that mean lost writes: one question for all of them."""
+        arguments = ["journalctl", "--since", "-10min", "--grep", BAD_LOG, "--lines", "20", "--quiet", "--no-pager"]
+        for instance in self.instances:
+            arguments += ["--unit", instance.unit]
+        found: Dict[str, List[str]] = {instance.unit: [] for instance in self.instances}
+        result = self.host.run(arguments + ["--output", "json"], timeout=20) if self.instances else None
+        for line in result.out.splitlines() if result is not None and result.ok else []:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            message = entry.get("MESSAGE")
+            if isinstance(message, str) and entry.get("_SYSTEMD_UNIT") in found:
+                found[entry["_SYSTEMD_UNIT"]].append(message[:300])
+        return found
 
     def _stale_units(self) -> List[str]:
         """Units of ours on this host that the plan no longer has: the store of a namespace that moved away."""

@@ -90,6 +90,7 @@ class Owner(Host):
         self.protocol = "rdma"
         self.serving = True
         self.pip_fails = False
+        self.log = ""
         self.put("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
         self.put("/proc/meminfo", "MemTotal: 2000000 kB\n")
         self.put("/usr/bin/python3.11", "")
@@ -126,7 +127,7 @@ class Owner(Host):
         if words[:2] == ["systemctl", "show"]:
             return Result(words, 0, "\n\n".join(self.show(name) for name in words[5:]) + "\n", "")
         if words[0] == "journalctl":
-            return Result(words, 1, "", "")
+            return Result(words, 0 if self.log else 1, self.log, "")
         if words[:2] == ["nft", "--json"]:
             return self.rules(words)
         if words[-1] == "--version":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,14 @@ def test_a_standby_master_is_not_a_serving_one(owner: Owner) -> None:
     deploy(owner)
     owner.serving = False
     assert "cache.master" in checks(act(owner.stage(), "verify"))
+
+
+def test_lost_writes_are_told_although_the_store_says_it_is_healthy(owner: Owner) -> None:
+    deploy(owner)
+    owner.log = json.dumps({"_SYSTEMD_UNIT": STORE_UNIT, "MESSAGE": "error=FILE_WRITE_FAIL"}) + "\n"
+    outcome = act(owner.stage(), "verify")
+    told = [(f["check"], f["severity"], f["observed"]) for f in outcome.findings]
+    assert told == [("cache.store_log", "warning", "error=FILE_WRITE_FAIL")]
 
 
 def test_an_interrupted_installation_is_done_again(owner: Owner) -> None:
