@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from g35ctl.observe.model import LOCAL_DISK, Back, Written
 from g35ctl.plan.model import HostPlan
@@ -14,17 +15,28 @@ DETAILED = 8
 """With more probing hosts than this, a reader gets one verdict over all values instead of one per writer and owner."""
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A host that writes, an owner that keeps, and the values between them."""
+
+    writer: HostPlan
+    owner: str
+    values: tuple[Written, ...]
+
+
 def judge(judging: Judging) -> Iterator[Verdict]:
     """For every writer and owner where the values are; for every reader of them whether they are equal; flash hits."""
     probers = [host for host in judging.plan.hosts if host.probe is not None]
-    pairs = [(writer, owner) for writer in probers for owner in _owners(writer)]
-    yield _coverage(judging, {owner for _, owner in pairs})
-    for writer, owner in pairs:
-        yield _placement(judging, writer, owner)
+    pairs = [
+        _Pair(writer, owner, _values(judging, writer.name, owner)) for writer in probers for owner in _owners(writer)
+    ]
+    yield _coverage(judging, {pair.owner for pair in pairs})
+    for pair in pairs:
+        yield _placement(judging, pair)
     for reader in probers:
         if len(probers) <= DETAILED:
-            for writer, owner in pairs:
-                yield _equal(judging, [(writer, owner)], reader, f"from {writer.name} on {owner}")
+            for pair in pairs:
+                yield _equal(judging, [pair], reader, f"from {pair.writer.name} on {pair.owner}")
         else:
             yield _equal(judging, pairs, reader, "from all writers on all owners")
         yield _hits(judging, reader)
@@ -49,12 +61,12 @@ def _values(judging: Judging, writer: str, owner: str) -> tuple[Written, ...]:
     return () if found is None else tuple(item for item in found.values if item.owner == owner)
 
 
-def _placement(judging: Judging, writer: HostPlan, owner: str) -> Verdict:
+def _placement(judging: Judging, pair: _Pair) -> Verdict:
+    writer, owner, values = pair.writer, pair.owner, pair.values
     assert writer.probe is not None
     count = writer.probe.keys
     wanted = f"{count} of {count} values only on flash of {owner}"
     missing = judging.missing("probe.write", writer.name)
-    values = _values(judging, writer.name, owner)
     wrong = [item for item in values if item.problem or not _on_flash_of(item, writer.probe.segments[owner])]
     told = missing or f"{len(values) - len(wrong)} of {count} values only on flash of {owner}"
     if wrong:
@@ -79,16 +91,16 @@ def _where(value: Written) -> str:
     return listed(f"{replica.kind} {replica.segment}".strip() for replica in value.replicas)
 
 
-def _equal(judging: Judging, pairs: Sequence[tuple[HostPlan, str]], reader: HostPlan, subject: str) -> Verdict:
-    count = sum(writer.probe.keys for writer, _ in pairs if writer.probe is not None)
+def _equal(judging: Judging, pairs: Sequence[_Pair], reader: HostPlan, subject: str) -> Verdict:
+    count = sum(pair.writer.probe.keys for pair in pairs if pair.writer.probe is not None)
     wanted = f"{count} of {count} values byte-equal"
     missing = judging.missing("probe.read", reader.name)
-    missing = missing or next(filter(None, (judging.missing("probe.write", writer.name) for writer, _ in pairs)), "")
+    missing = missing or next(filter(None, (judging.missing("probe.write", pair.writer.name) for pair in pairs)), "")
     if missing:
         told, holds = missing, False
     else:
         back = {item.key: item for item in judging.readings.reads[reader.name].values}
-        keys = [item.key for writer, owner in pairs for item in _values(judging, writer.name, owner)]
+        keys = [item.key for pair in pairs for item in pair.values]
         equal = sum(key in back and back[key].equal for key in keys)
         told = f"{equal} of {count} values byte-equal"
         told += _differences([key for key in keys if key not in back or not back[key].equal], back)
