@@ -134,6 +134,11 @@ def _portal(path: ConnectPath) -> str:
 def _remedy(path: ConnectPath, words: str) -> str:
     if "not allowed" in words:
         return "allow this host's NQN on the box for this subsystem (g35ctl deploy --only target)"
+    if "invalid service ID" in words or "onnection refused" in words:
+        return "the box answers, but nothing listens on %s:%d: export it (g35ctl deploy --only target)" % (
+            path.address,
+            path.port,
+        )
     if "found same host" in words:
         return "one hostnqn per hostid: disconnect the controller that uses the other pair (docs/connect.md, identity)"
     return "check rail %s: link and cable of %s, the switch port, and that the box listens on %s:%d (ping -I %s %s)" % (

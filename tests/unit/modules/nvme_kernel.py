@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,7 +62,11 @@ def storage_plan(numbers: Sequence[int] = (0,), destroy: Sequence[str] = ()) -> 
 
 
 def unit_of(mount: Mount) -> str:
-    return mount.mount_point.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
+    return _unit_of(mount.mount_point)
+
+
+def _unit_of(mount_point: str) -> str:
+    return mount_point.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
 
 
 class Kernel:
@@ -130,7 +133,7 @@ class Kernel:
             }.items():  # fmt: skip
                 self.put(f"{base}/{key}", value)
             folder = self._subsystem(subsystem, size)
-            os.symlink(f"../../nvme/{name}", folder / name)
+            (folder / name).symlink_to(f"../../nvme/{name}")
             self.put(f"{base}/nvme{folder.name[11:]}c{name[4:]}n1/nsid", "1")
             self.put(f"{base}/nvme{folder.name[11:]}c{name[4:]}n1/ana_state", "optimized")
             return name
@@ -231,7 +234,8 @@ class Kernel:
                 active, enabled = self.units.get(name, ("inactive", "disabled"))
                 blocks.append(f"Id={name}\nActiveState={active}\nUnitFileState={enabled}\nNeedDaemonReload=no")
             return Result(words, 0, "\n\n".join(blocks) + "\n", "")
-        for name in names:
+        # A mount point stands for its unit, as for the real systemctl.
+        for name in [_unit_of(item) if item.startswith("/") else item for item in names]:
             active, enabled = self.units.get(name, ("inactive", "disabled"))
             if verb == "enable":
                 enabled = "enabled"
