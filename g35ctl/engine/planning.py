@@ -6,8 +6,10 @@ every door.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,11 +34,25 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
     Raises g35ctl.site.problems.SiteInvalid when the site is not valid, G35Error when a record is damaged. Missing
     wheels are a warning of the plan: everything but the cache stage can be planned and rendered without them.
     """
-    site = load(inventory)
-    paths = controller_paths(inventory)
-    plan = build(site, known_ownership(inventory), _wheels(site, paths), paths)
-    recorded = recorded_stages(inventory, plan)
+    with _without_collections():
+        site = load(inventory)
+        paths = controller_paths(inventory)
+        plan = build(site, known_ownership(inventory), _wheels(site, paths), paths)
+        recorded = recorded_stages(inventory, plan)
     return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Nearly everything made while planning is kept, so that looking for garbage meanwhile is a fifth of the time of
+    a large site, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def is_site(inventory: str) -> bool:
