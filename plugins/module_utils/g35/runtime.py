@@ -181,7 +181,16 @@ def install(host: Host, plan: RuntimePlan) -> None:
         # pip comes from the wheelhouse, so the host needs neither pip nor ensurepip.
         host.must([python, "-m", "venv", "--without-pip", path], timeout=300)
         installer = [path + "/bin/python", "-I", "%s/%s/pip" % (scratch, pip)]
-        options = ["install", "--quiet", "--no-input", "--no-index", "--no-cache-dir", "--disable-pip-version-check"]
+        # Not compiled: the services are native programs behind a few lines of Python, and a slow host takes minutes.
+        options = [
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--no-input",
+            "--no-index",
+            "--no-cache-dir",
+            "--disable-pip-version-check",
+        ]
         source = ["--find-links", scratch, "--require-hashes", "-r", requirements]
         host.must(installer + options + source, timeout=1800)
         host.must(["chmod", "-R", "u+rwX,go+rX,go-w", path], timeout=120)
@@ -261,7 +270,7 @@ def removal(host: Host, plan: RuntimePlan) -> List[Change]:
     todo: List[Change] = []
     for name in host.list(plan.prefix):
         path = "%s/%s" % (plan.prefix, name)
-        made_here = host.exists("%s/%s" % (path, MARKER)) or path == path_of(plan)
+        made_here = host.exists("%s/%s" % (path, MARKER)) or path in (path_of(plan), path_of(plan) + ".wheels")
         if name != "current" and made_here:
             todo.append(Change(path, "present", "absent", _tree_remover(host, path)))
     for path in (current_of(plan), ARCHIVE):
