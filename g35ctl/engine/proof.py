@@ -12,6 +12,9 @@ from g35ctl.engine.session import Session
 from g35ctl.engine.stages import participants
 from g35ctl.validate.verdict import Grade, Verdict
 
+EVIDENCE = "state.json"
+"""The file of the run folder that holds what was judged; Session.save_states writes it."""
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -46,6 +49,8 @@ def prove(session: Session, reading: Reading | None = None) -> Proof:
     probes: dict[str, dict[str, Any]] = {}
     if answering and not session.interrupt.requested():
         played, probes = probe(session, answering)
+        for host, brought in probes.items():
+            session.remember(host, "probe", brought)
         for event in played.events:
             failures.extend(from_event(event))
         broken = played.controller_failure(str(session.folder.log("validate")))
@@ -55,7 +60,7 @@ def prove(session: Session, reading: Reading | None = None) -> Proof:
             executions[host] = executions.get(host, 0) + count
     if session.interrupt.requested():
         return Proof((), tuple(failures), (StageResult("validate", dict.fromkeys(everyone, "interrupted"), seconds),))
-    verdicts = judge(session.plan, session.states, reading.findings, probes)
+    verdicts = judge(session.plan, session.states, reading.findings, probes, EVIDENCE)
     for host in {item.host for item in failures} | {item.host for item in verdicts if item.grade is Grade.FAIL}:
         if host:
             outcomes[host] = "failed"
