@@ -26,7 +26,7 @@ _SYSCTL = "/etc/sysctl.d/"
 
 
 class FabricStage(Stage):
-    """Applies a FabricPlan. ``wait`` is how long preflight waits for what must appear by itself, seconds."""
+    """Applies a FabricPlan. ``wait`` is how long the first read waits for what must appear by itself, seconds."""
 
     name = "fabric"
     #: a link that PFC or MTU made retrain needs a moment to come back
@@ -36,6 +36,9 @@ class FabricStage(Stage):
         super().__init__(host)
         self.plan = plan
         self.wait = wait
+        # What read has just seen, so that the preflight of the same apply need not ask again.
+        self._dcb_seen: Dict[str, dcb.DcbState] = {}
+        self._lldpad_seen: Optional[bool] = None
         self.rdma = plan.transport == "rdma"
         self.files = plan.files + (boot_files("fabric", plan, ("dcb", "network", "rdma", "fabric")) if boots else ())
         self.contract = dcb.Contract(plan.dscp, plan.priority, plan.cnp_dscp, plan.cnp_priority, plan.bandwidth_percent)
@@ -44,22 +47,25 @@ class FabricStage(Stage):
 
     def read(self) -> Dict[str, Any]:
         """``ports`` by network device, ``modules`` loaded, ``sysctl`` values, and ``lldpad`` running or not."""
+        self._await()
         modules = [name for name in MODULES if self.host.exists("/sys/module/%s" % name)] if self.rdma else []
+        self._lldpad_seen = self._lldpad() if self.rdma else False
+        sessions = network.target_sessions(self.host, [port.address for port in self.plan.ports])
         return {
-            "ports": {port.netdev: self._read_port(port) for port in self.plan.ports},
+            "ports": {port.netdev: self._read_port(port, sessions) for port in self.plan.ports},
             "modules": modules,
             "sysctl": {key: self.host.read_value(_proc(key)) or "" for key in self._sysctls()},
-            "lldpad": self._lldpad() if self.rdma else False,
+            "lldpad": self._lldpad_seen,
         }
 
-    def _read_port(self, port: FabricPort) -> Dict[str, Any]:
+    def _read_port(self, port: FabricPort, sessions: List[str]) -> Dict[str, Any]:
         base = "/sys/class/net/%s" % port.netdev
         mtu = self.host.read_value(base + "/mtu")
+        here = [session for session in sessions if session.endswith(" -> %s" % port.address)]
         state: Dict[str, Any] = {
             "mtu": int(mtu) if mtu else None,
             "carrier": self.host.read_value(base + "/carrier") == "1",
-            "live": network.live_controllers(self.host, port.address)
-            + network.target_sessions(self.host, [port.address]),
+            "live": network.live_controllers(self.host, port.address) + here,
         }
         if not self.rdma or mtu is None:
             return state
@@ -67,6 +73,8 @@ class FabricStage(Stage):
         try:
             found = dcb.read(self.host, port.netdev)
             state["dcb"] = found.plain() if found else None
+            if found:
+                self._dcb_seen[port.netdev] = found
         except dcb.DcbError as error:
             state["dcb_error"] = str(error)
         device = rdma.device_of(self.host, port.netdev)
@@ -91,19 +99,17 @@ class FabricStage(Stage):
                         found[key.strip()] = value.strip()
         return found
 
+    def _await(self) -> None:
+        """At boot, give devices and addresses time to appear before anything is read."""
+        seconds, self.wait = self.wait, 0.0
+        if seconds:
+            self.host.wait_until(
+                lambda: not [item for item in self.preflight() if item.severity == "error"], seconds, interval=1.0
+            )
+
     # judging
 
     def preflight(self) -> List[Finding]:
-        found: List[Finding] = []
-
-        def clear() -> bool:
-            found[:] = self._preflight()
-            return not [item for item in found if item.severity == "error"]
-
-        self.host.wait_until(clear, self.wait, interval=1.0)
-        return found
-
-    def _preflight(self) -> List[Finding]:
         found: List[Finding] = []
         addresses = network.addresses_of(self.host)
         for port in self.plan.ports:
@@ -123,7 +129,7 @@ class FabricStage(Stage):
                 Finding("fabric.ets", "g35_fabric.traffic", problem, "at least 1 % for each",
                         "lower g35_fabric.traffic.bandwidth_percent to 94 or less")
             )  # fmt: skip
-        return found + self._lldpad_findings(self._lldpad())
+        return found + self._lldpad_findings(self._lldpad() if self._lldpad_seen is None else self._lldpad_seen)
 
     def _preflight_port(self, port: FabricPort, addresses: Dict[str, Set[str]]) -> List[Finding]:
         where = port.netdev
@@ -149,7 +155,7 @@ class FabricStage(Stage):
                         "load the NIC's RDMA driver (or correct g35_ports); see: rdma link")
             )  # fmt: skip
         try:
-            state = dcb.read(self.host, where)
+            state = self._dcb_seen.get(where) or dcb.read(self.host, where)
         except dcb.DcbError as error:
             found.append(
                 Finding("fabric.dcb", where, str(error), "readable DCB settings", "install iproute2 with dcb (5.11)")

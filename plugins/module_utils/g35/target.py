@@ -23,7 +23,7 @@ _MARKER = CONFIG + "/target.json"
 
 
 class TargetStage(Stage):
-    """Applies a TargetPlan. ``wait`` is how long preflight waits for what must appear by itself, seconds."""
+    """Applies a TargetPlan. ``wait`` is how long the first read waits for what must appear by itself, seconds."""
 
     name = "target"
     settle_seconds = 5.0
@@ -44,6 +44,7 @@ class TargetStage(Stage):
 
     def read(self) -> Dict[str, Any]:
         """``subsystems`` and ``ports`` that are ours, ``hosts``, what is ``foreign``, and connected ``sessions``."""
+        self._await()
         host = self.host
         before = self._previous()
         ours = set(self.subsystems) | set(before["subsystems"])
@@ -82,19 +83,17 @@ class TargetStage(Stage):
             "hosts": sorted({name for item in plan.namespaces for name in item.allowed_hosts}),
         }
 
+    def _await(self) -> None:
+        """At boot, give devices and addresses time to appear before anything is read."""
+        seconds, self.wait = self.wait, 0.0
+        if seconds:
+            self.host.wait_until(
+                lambda: not [item for item in self.preflight() if item.severity == "error"], seconds, interval=1.0
+            )
+
     # judging
 
     def preflight(self) -> List[Finding]:
-        found: List[Finding] = []
-
-        def clear() -> bool:
-            found[:] = self._preflight()
-            return not [item for item in found if item.severity == "error"]
-
-        self.host.wait_until(clear, self.wait, interval=1.0)
-        return found
-
-    def _preflight(self) -> List[Finding]:
         found = ssd.plan_findings(self.plan)
         if found:
             return found
