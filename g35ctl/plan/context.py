@@ -50,6 +50,11 @@ class Context:
     paths: Paths = Paths()
 
     @cached_property
+    def hosts(self) -> Mapping[str, SiteHost]:
+        """Hosts by name."""
+        return {host.name: host for host in self.site.hosts}
+
+    @cached_property
     def rail_order(self) -> Mapping[str, int]:
         """Rail name to its place in the site's list: the first rail carries control traffic."""
         return {rail.name: place for place, rail in enumerate(self.site.fabric.rails)}

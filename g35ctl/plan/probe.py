@@ -52,7 +52,7 @@ def plan_probe(context: Context, host: SiteHost, cache: CachePlan | None, tier: 
         segment_size=max((item.segment_size for owner in chosen for item in tier.stores[owner]), default=0),
         keys=validation.keys,
         user=host.mooncake.user,
-        bucket_size=host.mooncake.store.bucket_size,
+        bucket_size=max((context.hosts[owner].mooncake.store.bucket_size for owner in chosen), default=0),
         tos=context.site.fabric.traffic.type_of_service,
     )
 

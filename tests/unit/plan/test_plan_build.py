@@ -118,6 +118,13 @@ def test_a_probe_knows_the_segments_of_every_store():
     assert probe.total_capacity == plan.summary.capacity
 
 
+def test_a_probe_reckons_with_the_largest_bucket_it_writes_to():
+    large = Mooncake.model_validate({"store": {"bucket_size": "16MiB", "segment_size": "256MiB"}})
+    site = lab_site(box_host(1, 2), gpu_host(1, groups=MASTER), gpu_host(2, mooncake=large))
+    probe = build(site).host("gpu1").probe
+    assert (probe.bucket_size, probe.segment_size) == (16 * 2**20, 256 * 2**20)
+
+
 def test_in_a_larger_site_a_probe_writes_to_its_neighbours_and_everyone_is_written_to():
     hosts = [gpu_host(n, wide=True, groups=MASTER if n == 1 else ("gpu_hosts",)) for n in range(1, 21)]
     site = lab_site(box_host(1, 20, wide=True), *hosts, rails=[
