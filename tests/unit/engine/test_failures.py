@@ -1,0 +1,98 @@
+"""Failures are told once, with a remedy, and become one exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from g35ctl.engine.events import TaskEvent
+from g35ctl.engine.failures import UNREACHABLE, exit_code, from_event, group, lines, unreachable
+from g35ctl.engine.run import Failure, StageResult
+from g35ctl.exits import Exit
+
+
+def failure(host: str, stage: str = "connect", observed: str = "no path", subject: str = "") -> Failure:
+    return Failure(host, stage, "connect.path", observed, "two paths", "check the rail", subject)
+
+
+def event(outcome: str, **more: object) -> TaskEvent:
+    fields = {
+        "stage": "connect",
+        "host": "gpu1",
+        "task": "T",
+        "action": "g35_connect",
+        "changed": False,
+        "executions": 1,
+    }
+    return TaskEvent(**{**fields, "outcome": outcome, **more})
+
+
+def test_the_same_error_on_forty_hosts_is_told_once_with_its_hosts() -> None:
+    found = [
+        failure(f"gpu{n}", observed=f"gpu{n}: 10.0.0.{n} port {n} timed out", subject=f"nqn{n}") for n in range(40)
+    ]
+    groups = group([*found, failure("gpu1", observed="another thing")])
+    assert [len(item.hosts) for item in groups] == [40, 1]
+    text = "\n".join(lines(found, "/run/logs"))
+    assert text.count("remedy:") == 1
+    assert "and 32 more" in text
+    assert "/run/logs/connect.log" in text
+
+
+def test_findings_of_severity_error_become_failures_and_warnings_do_not() -> None:
+    findings = (
+        {"check": "a", "subject": "s", "observed": "o", "expected": "e", "remedy": "r", "severity": "error"},
+        {"check": "b", "severity": "warning"},
+    )
+    assert from_event(event("failed", findings=findings)) == (Failure("gpu1", "connect", "a", "o", "e", "r", "s"),)
+    assert from_event(event("ok", findings=findings)) == ()
+    assert from_event(event("failed", findings=findings, ignored=True)) == ()
+
+
+def test_a_failure_without_findings_tells_the_message() -> None:
+    (found,) = from_event(event("failed", message="Traceback"))
+    assert (found.check, found.observed) == ("g35_connect", "Traceback")
+
+
+@pytest.mark.parametrize(
+    ("message", "check", "remedy"),
+    [
+        ("Failed to connect: Host key verification failed.", "ssh.host_key", "g35ctl trust"),
+        (
+            "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification failed.",
+            "ssh.host_key",
+            "--replace",
+        ),
+        ("root@h: Permission denied (publickey).", "ssh.login", "ansible_user"),
+        ("ssh: connect to host 10.0.0.1 port 22: No route to host", "ssh.connect", "power"),
+    ],
+)
+def test_an_unreachable_host_gets_the_remedy_for_what_ssh_said(message: str, check: str, remedy: str) -> None:
+    found = unreachable("preflight", "gpu1", message)
+    assert (found.check, found.subject) == (check, UNREACHABLE)
+    assert remedy in found.remedy
+
+
+SILENT = unreachable("connect", "gpu1", "timed out")
+OK = StageResult("connect", {"gpu2": "ok"}, 1.0)
+CHANGED = StageResult("connect", {"gpu2": "changed"}, 1.0, {}, 3)
+
+
+@pytest.mark.parametrize(
+    ("stages", "failures", "options", "code"),
+    [
+        ((OK,), (), {}, Exit.OK),
+        ((CHANGED,), (), {"check": True}, Exit.CHANGES_PENDING),
+        ((OK,), (), {"check": True}, Exit.OK),
+        ((OK,), (), {"verdicts_failed": True}, Exit.THRESHOLDS_MISSED),
+        ((OK,), (failure("gpu1"),), {"interrupted": True}, Exit.INTERRUPTED),
+        ((OK,), (failure("gpu1", "preflight"), SILENT), {}, Exit.PREFLIGHT_FAILED),
+        ((OK,), (SILENT,), {}, Exit.UNREACHABLE),
+        ((OK,), (failure("gpu1"), SILENT), {}, Exit.PARTIAL),
+        ((), (failure("gpu1"),), {}, Exit.DEPLOY_FAILED),
+        ((OK,), (failure("", observed="no such role"),), {}, Exit.DEPLOY_FAILED),
+        ((OK,), (failure("gpu1", "validate"),), {}, Exit.THRESHOLDS_MISSED),
+    ],
+)
+def test_exit_codes(stages, failures, options, code) -> None:
+    told = {"check": False, "interrupted": False, "verdicts_failed": False, **options}
+    assert exit_code(stages, failures, **told) is code
