@@ -12,6 +12,16 @@ from g35ctl.cli.common import OutputOption, output_of, print_data, print_json, p
 
 app = typer.Typer(rich_markup_mode=None)
 
+_QUESTIONS = {
+    "name": "Name of the site",
+    "boxes": "EBOF boxes",
+    "hosts": "GPU hosts",
+    "ssds": "SSDs in each box",
+    "ssd_size": "Size of an SSD",
+    "driver": "Boxes: static (managed by their own means) or nvmet (Linux hosts)",
+    "transport": "Transport: rdma or tcp",
+    "mtu": "MTU of data ports",
+}
 _RAIL_HELP = "NAME=SUBNET=NETDEV, once for each rail [default: two rails]"
 
 
@@ -50,8 +60,7 @@ def init(
     asking = sys.stdin.isatty() and sys.stderr.isatty() and not yes and form == "text"
     for key, value in given.items():
         if value is None:
-            question = key.replace("_", " ").capitalize()
-            given[key] = typer.prompt(question, default=defaults[key], err=True) if asking else defaults[key]
+            given[key] = typer.prompt(_QUESTIONS[key], default=defaults[key], err=True) if asking else defaults[key]
     if rail:
         given["rails"] = tuple(_rail(item) for item in rail)
     written = write(directory, Answers(**given), force=force)
