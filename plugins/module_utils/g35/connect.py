@@ -62,8 +62,10 @@ class ConnectStage(Stage):
     def preflight(self) -> List[Finding]:
         if self.booting:
             # Whatever is missing at boot costs its own paths only; the rest must still come up.
-            self.host.wait_until(self._network_is_there, BOOT_PATIENCE, interval=1.0)
-            return identity_conflicts(self.plan, read_topology(self.host))
+            topology = read_topology(self.host)
+            if judge(self.plan, topology).missing:
+                self.host.wait_until(self._network_is_there, BOOT_PATIENCE, interval=1.0)
+            return identity_conflicts(self.plan, topology)
         found = connect_checks.preflight_findings(self.host, self.plan)
         return found + identity_conflicts(self.plan, read_topology(self.host))
 
