@@ -159,7 +159,7 @@ class Document:
     topology: TopologyPart
     capacity: CapacityPart
     stages: tuple[StagePart, ...] = ()
-    checks: tuple[CheckPart, ...] = ()
+    verdicts: tuple[CheckPart, ...] = ()
     failures: tuple[FailurePart, ...] = ()
     module_executions: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class Document:
     def counts(self) -> dict[str, int]:
         """Number of checks of each grade, in the order of importance; grades that do not occur are 0."""
         order = (Grade.FAIL, Grade.WARN, Grade.PASS, Grade.SKIP)
-        return {grade.value: sum(check.grade == grade for check in self.checks) for grade in order}
+        return {grade.value: sum(check.grade == grade for check in self.verdicts) for grade in order}
 
 
 def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Document:
@@ -225,7 +225,7 @@ def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Docu
             )
             for item in run.stages
         ),
-        checks=checks,
+        verdicts=checks,
         failures=failures,
         module_executions=run.module_executions,
         versions=_versions(run),

@@ -26,8 +26,8 @@ def render(document: Document) -> str:
         (f"stage.{stage.stage}", stage.seconds, [_stage_case(document, stage, host) for host in stage.hosts])
         for stage in document.stages
     ]
-    for name in dict.fromkeys(check.suite for check in document.checks):
-        suites.append((name, 0.0, [_check_case(check) for check in document.checks if check.suite == name]))
+    for name in dict.fromkeys(check.suite for check in document.verdicts):
+        suites.append((name, 0.0, [_check_case(check) for check in document.verdicts if check.suite == name]))
     root = ET.Element("testsuites", {"name": _text(f"g35ctl {document.run.verb} {document.run.site}")})
     _counts(root, [case for _, _, cases in suites for case in cases])
     root.set("time", f"{document.run.seconds:.3f}")

@@ -89,9 +89,9 @@ def render(document: Document, strings: Strings = ENGLISH) -> str:
     return template.render(
         document=document,
         strings=strings,
-        groups=group_checks(document.checks),
+        groups=group_checks(document.verdicts),
         failures=group_failures(document),
-        mixed=len({check.emulated for check in document.checks}) > 1,
+        mixed=len({check.emulated for check in document.verdicts}) > 1,
         stage_hosts=_stage_hosts(document),
         drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
     )

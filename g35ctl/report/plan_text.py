@@ -33,6 +33,10 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             frozenset({"size"}),
         ),
         Section(
+            "Host identities", ("host", "host NQN"),
+            tuple((host.name, host.connect.host_nqn) for host in plan.hosts if host.connect is not None),
+        ),
+        Section(
             "Paths", ("host", "rail", "netdev", "from", "to", "transport", "controllers"),
             tuple(row for host in plan.hosts for row in _paths(host)), frozenset({"controllers"}),
         ),

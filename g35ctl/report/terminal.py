@@ -30,7 +30,7 @@ def summary_lines(document: Document, files: tuple[str, ...] = (), strings: Stri
             lines.append(f"  {strings.remedy.lower()}: {item.remedy}")
     if len(groups) > MAX_FAILURES:
         lines.append(strings.more_failures.format(count=len(groups) - MAX_FAILURES))
-    for check in document.checks:
+    for check in document.verdicts:
         if check.grade == "WARN":
             place = f" ({check.host})" if check.host else ""
             lines.append(f"{strings.grades['WARN'].upper()} {check.check} {check.subject}{place}: {check.observed}")
@@ -39,7 +39,7 @@ def summary_lines(document: Document, files: tuple[str, ...] = (), strings: Stri
         told = ", ".join(f"{host} {count}" for host, count in executions.items())
         lines.append(f"{strings.module_executions}: {told}")
         lines.append(f"{strings.changed_tasks}: {document.run.changed}")
-    if document.checks:
+    if document.verdicts:
         lines.append(f"{strings.checks_heading}: {strings.counts.format(**document.counts())}")
     mark = f" [{strings.emulated}]" if document.emulated else ""
     lines.append(

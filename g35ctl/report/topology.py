@@ -139,7 +139,7 @@ def lay_out(document: Document, *, owns: str, owns_none: str, master: str) -> Dr
 
 
 def _bad_hosts(document: Document) -> set[str]:
-    failed = {check.host for check in document.checks if check.grade == "FAIL"}
+    failed = {check.host for check in document.verdicts if check.grade == "FAIL"}
     return failed | {failure.host for failure in document.failures}
 
 

@@ -96,7 +96,7 @@ def test_document_fits_its_published_schema_and_survives_json(verdicts: tuple[Ve
 
 def test_schema_refuses_what_the_document_never_holds() -> None:
     data = make().to_json()
-    data["checks"][0]["grade"] = "MAYBE"
+    data["verdicts"][0]["grade"] = "MAYBE"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, schema())
 
