@@ -29,6 +29,7 @@ VARIABLES: Mapping[str, Any] = {
     "g35_storage": model.Storage,
     "g35_mooncake": model.Mooncake,
     "g35_validate": model.Validation,
+    "g35_switch": model.Switch,
 }
 """Every variable a user may set, with its type."""
 
@@ -38,7 +39,7 @@ RESERVED = {
     "g35_allow_disruptive": "set allow_disruptive in g35_site instead",
     **{
         f"g35_{stage}_plan": "computed by the planner; remove it from the inventory"
-        for stage in ("target", "fabric", "connect", "storage", "cache", "probe")
+        for stage in ("target", "fabric", "connect", "storage", "cache", "probe", "switch")
     },
 }
 

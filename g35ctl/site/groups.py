@@ -5,11 +5,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from g35ctl.site.model import GROUPS
-from g35ctl.site.positions import SourceIndex
+from g35ctl.site.positions import SourceIndex, locate
 from g35ctl.site.problems import Problem, did_you_mean
 from g35ctl.site.source import RawGroup, RawInventory
 
 _ALWAYS = {"all", "ungrouped"}
+SWITCHES = "switches"
 
 
 def check_groups(raw: RawInventory, index: SourceIndex) -> list[Problem]:
@@ -38,6 +39,28 @@ def check_groups(raw: RawInventory, index: SourceIndex) -> list[Problem]:
             what = "the host is in none of the groups that g35ctl knows"
             hint = f"put it in one of {', '.join(GROUPS)}"
             found.append(Problem(what, index.host(host.name), hint, "", (host.name,)))
+    return found
+
+
+def misplaced_switches(raw: RawInventory, index: SourceIndex) -> list[Problem]:
+    """Switches without ``g35_switch`` or with another part to play, and hosts with a ``g35_switch``."""
+    found: list[Problem] = []
+    for host in raw.hosts:
+        others = sorted(set(host.groups) & (set(GROUPS) - {SWITCHES}))
+        if SWITCHES not in host.groups:
+            if "g35_switch" in host.variables:
+                position = locate(host.variables, ("g35_switch",), key=True) or index.host(host.name)
+                hint = f"put the host into group {SWITCHES}, or set g35_switch there only"
+                what = f"the host is not in group {SWITCHES}"
+                found.append(Problem(what, position, hint, "g35_switch", (host.name,)))
+            continue
+        if others:
+            what = f"a switch is only rendered, but it is also in group {', '.join(others)}"
+            hint = f"take it out of {SWITCHES} or out of the others"
+            found.append(Problem(what, index.host(host.name), hint, "", (host.name,)))
+        if "g35_switch" not in host.variables:
+            hint = "g35_switch: {vendor: sonic, ports: [{name: Ethernet0, speed: 100G}]}"
+            found.append(Problem("g35_switch is not set", index.host(host.name), hint, "", (host.name,)))
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from g35ctl.site.convert import Converter, missing_variable, unknown_variables
-from g35ctl.site.groups import check_groups
+from g35ctl.site.groups import SWITCHES, check_groups, misplaced_switches
 from g35ctl.site.lint import lint
 from g35ctl.site.lints.context import Context
 from g35ctl.site.model import (
@@ -19,6 +19,7 @@ from g35ctl.site.model import (
     Site,
     SiteHost,
     SiteIdentity,
+    SiteSwitch,
     Storage,
     Validation,
 )
@@ -104,7 +105,9 @@ class _Builder:
                 seen.add(own)
                 self._problems += unknown_variables(host, self._index)
         cluster = {name: self._cluster_wide(name) for name in _CLUSTER_WIDE}
-        hosts = tuple(self._host(host) for host in raw.hosts)
+        hosts = tuple(self._host(host) for host in raw.hosts if not _is_switch(host))
+        switches = tuple(found for host in raw.hosts if _is_switch(host) for found in self._switch(host))
+        self._problems += misplaced_switches(raw, self._index)
         if raw.broken:
             # What is missing may be in the part that could not be read: cross-checks would invent problems.
             return None, self._problems
@@ -113,6 +116,7 @@ class _Builder:
             fabric=cluster["g35_fabric"] or Fabric.model_construct(rails=()),
             validation=cluster["g35_validate"] or Validation(),
             hosts=hosts,
+            switches=switches,
             inventory=self._inventory,
         )
         variables = {host.name: host.variables for host in raw.hosts}
@@ -139,7 +143,8 @@ class _Builder:
         identities: set[int] = set()
         for host in self._raw.hosts:
             if name not in host.variables:
-                without.append(host.name)
+                if not _is_switch(host):  # it needs only what is its own
+                    without.append(host.name)
                 continue
             raw_value = host.variables[name]
             if id(raw_value) in identities:
@@ -174,6 +179,15 @@ class _Builder:
             storage=values["g35_storage"] or _DEFAULT_STORAGE,
             mooncake=values["g35_mooncake"] or _DEFAULT_MOONCAKE,
         )
+
+    def _switch(self, host: RawHost) -> Iterator[SiteSwitch]:
+        value = self._convert(host, "g35_switch")
+        if value is not None:
+            yield SiteSwitch(name=host.name, groups=host.groups, switch=value)
+
+
+def _is_switch(host: RawHost) -> bool:
+    return SWITCHES in host.groups
 
 
 # Shared, so that hosts without settings of their own compare by identity.

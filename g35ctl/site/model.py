@@ -24,7 +24,7 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/:+-]+$")]
 Nqn = Annotated[str, Field(pattern=r"^nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]+$", max_length=223)]
 TcpPort = Annotated[int, Field(ge=1, le=65535)]
 
-GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters")
+GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters", "switches")
 
 
 class Strict(BaseModel):
@@ -208,6 +208,78 @@ class Validation(Strict):
     keys: int = Field(8, ge=1, le=4096, description="Probe values per owner that must come back from flash")
 
 
+SwitchVendor = Literal["sonic", "nvue", "eos", "nxos", "comware", "cloudengine"]
+SwitchSpeed = Literal["10G", "25G", "40G", "50G", "100G", "200G", "400G", "800G"]
+Priority = Annotated[int, Field(ge=0, le=7)]
+
+
+class SwitchPort(Strict):
+    """A port of a switch that carries storage traffic: to a host, to a box, or to another switch."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9/:._-]{0,62}$")] = Field(
+        description="Name as the switch writes it, for example Ethernet0, swp1, HundredGigE1/0/1"
+    )
+    speed: SwitchSpeed = Field(description="Speed of the link; decides the ECN thresholds")
+    cable_m: int = Field(5, ge=1, le=40000, description="Length of the cable, metres; decides the PFC headroom")
+
+
+class SwitchThreshold(Strict):
+    """ECN marking on the lossless queue of ports of one speed; replaces the vendor's starting value."""
+
+    speed: SwitchSpeed = Field(description="Speed of the ports it is for")
+    ecn_min: Bytes = Field(gt=0, description="Queue depth at which marking begins, for example 150KB")
+    ecn_max: Bytes = Field(gt=0, description="Queue depth from which everything is marked")
+    probability: int = Field(ge=1, le=100, description="Marking probability just below ecn_max, percent")
+
+
+class SwitchWatchdog(Strict):
+    """PFC watchdog: what ends a pause storm. Some vendors offer fewer settings (docs/switches.md)."""
+
+    enabled: bool = Field(True, description="Whether the watchdog runs on the ports")
+    action: Literal["drop", "forward"] = Field("drop", description="What happens to the paused queue's packets")
+    detection_ms: int = Field(400, ge=100, le=5000, description="A queue paused this long is in a storm, milliseconds")
+    restoration_ms: int = Field(
+        400, ge=100, le=60000, description="PFC returns after this long without pause frames, milliseconds"
+    )
+    poll_ms: int = Field(200, ge=100, le=1000, description="Polling interval, milliseconds")
+
+
+class Switch(Strict):
+    """``g35_switch``: a switch whose configuration is rendered, never pushed (variable of a host in group switches)."""
+
+    vendor: SwitchVendor = Field(description="Operating system; decides the form of the configuration")
+    model: Annotated[str, Field(pattern=r"^[ -~]{0,64}$")] = Field(
+        "", description="Model or HWSKU, free text; some models need other commands (docs/switches.md)"
+    )
+    ports: Annotated[tuple[SwitchPort, ...], Field(min_length=1)] = Field(description="Ports with storage traffic")
+    mtu: int = Field(9216, ge=1280, le=9216, description="MTU of the ports; a vendor's lower limit is applied")
+    thresholds: tuple[SwitchThreshold, ...] = Field(
+        (), description="ECN thresholds that replace the vendor's starting values"
+    )
+    xoff: Bytes = Field(
+        0, ge=0, description="Buffer use at which the switch sends pause, where it is known or to be set; 0 leaves it"
+    )
+    headroom: Bytes = Field(
+        0, ge=0, description="comware, cloudengine: buffer behind xoff for frames under way; 0 leaves the vendor's"
+    )
+    cell_size: int = Field(
+        0, ge=0, le=1024, description="comware, cloudengine: bytes per buffer cell of this model; 0 is the vendor's"
+    )
+    queue_mode: Literal["8q", "4q"] = Field("8q", description="nxos: queues per port that the system policy has")
+    lossless_priorities: tuple[Priority, ...] = Field(
+        (), description="Priorities this switch can make lossless, where they differ from the vendor's"
+    )
+    watchdog: SwitchWatchdog = Field(default_factory=SwitchWatchdog, description="PFC watchdog")
+
+
+class SiteSwitch(Strict):
+    """One switch of the inventory. It is no host: nothing ever connects to it."""
+
+    name: str
+    groups: tuple[str, ...]
+    switch: Switch
+
+
 class SiteHost(Strict):
     """One host of the inventory with its merged, validated variables."""
 
@@ -221,12 +293,16 @@ class SiteHost(Strict):
 
 
 class Site(Strict):
-    """The whole site: what the user wants, validated. ``inventory`` is the source the user named (a path)."""
+    """The whole site: what the user wants, validated. ``inventory`` is the source the user named (a path).
+
+    ``hosts`` are what g35ctl connects to or knows the exports of; members of group switches are in ``switches`` only.
+    """
 
     identity: SiteIdentity
     fabric: Fabric
     validation: Validation = Field(default_factory=Validation)
     hosts: tuple[SiteHost, ...]
+    switches: tuple[SiteSwitch, ...] = ()
     inventory: str
 
     def group(self, name: str) -> tuple[SiteHost, ...]:

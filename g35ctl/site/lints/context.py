@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from g35ctl.site.model import BoxNamespace, BoxPortal, Site, SiteHost
+from g35ctl.site.model import BoxNamespace, BoxPortal, Site, SiteHost, SiteSwitch
 from g35ctl.site.positions import SourceIndex, Step, locate, path_text
 from g35ctl.site.problems import Position, Problem, Severity
 
@@ -25,7 +25,7 @@ class Context:
 
     def at(
         self,
-        host: SiteHost,
+        host: SiteHost | SiteSwitch,
         path: tuple[Step, ...],
         what: str,
         hint: str = "",
@@ -45,11 +45,11 @@ class Context:
         """A problem with the inventory as a whole."""
         return Problem(what, Position(str(Path(self.site.inventory).resolve())), hint, severity=severity)
 
-    def position(self, host: SiteHost, path: tuple[Step, ...]) -> Position:
+    def position(self, host: SiteHost | SiteSwitch, path: tuple[Step, ...]) -> Position:
         """Where a value was written; the host's own position when it was not (a default)."""
         return locate(self.variables.get(host.name, {}), path) or self.index.host(host.name)
 
-    def is_partial(self, host: SiteHost, variable: str) -> bool:
+    def is_partial(self, host: SiteHost | SiteSwitch, variable: str) -> bool:
         """True when part of this variable was unusable."""
         return (host.name, variable) in self.partial
 

@@ -1,0 +1,1 @@
+"""Switch configurations, rendered from the one traffic contract and never pushed."""
