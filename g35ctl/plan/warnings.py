@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import Context
-from g35ctl.plan.identity import host_nqn
 from g35ctl.plan.model import HostPlan
 
 _SHOWN = 8
@@ -63,13 +63,13 @@ def _lossy(context: Context) -> Iterator[str]:
 
 
 def _static_boxes(context: Context) -> Iterator[str]:
-    nqns = {owner.name: host_nqn(context.site, owner) for owner in context.owners}
-    for name, host in context.boxes.items():
-        if host.box is not None and host.box.driver == "static":
-            owners = dict.fromkeys(item.owner for item in context.ownership if item.box == name)
-            if owners:
-                allowed = _listed(f"{owner} = {nqns[owner]}" for owner in owners)
-                yield f"{name} is not configured by g35ctl: allow each subsystem to its owner only ({allowed})"
+    used = {item.box for item in context.ownership}
+    static = [name for name, host in context.boxes.items() if host.box and host.box.driver == "static" and name in used]
+    if static:
+        yield (
+            f"not configured by g35ctl: {_listed(static)}. Let each subsystem admit the host NQN of its owner only, as"
+            " this plan lists them"
+        )
 
 
 def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
@@ -79,9 +79,10 @@ def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str
             wanted = wheel_set(context.paths, host)
             missing.setdefault((wanted.directory, wanted.distribution, wanted.version), []).append(host.name)
     for (directory, distribution, version), names in missing.items():
+        command = ["g35ctl", "bundle", "create", "--output", directory]
+        command += ["--distribution", distribution, "--release", version]
         yield (
-            f"{directory} lacks {distribution} {version}, which is needed on {_listed(names)}:"
-            f" run g35ctl bundle create --output {directory}"
+            f"{directory} lacks {distribution} {version}, which is needed on {_listed(names)}: run {shlex.join(command)}"
         )
 
 

@@ -48,6 +48,7 @@ def test_the_text_shows_everything_a_deploy_would_decide():
     ):
         assert wanted in text
     assert text.count("planned") == 4
+    assert text.count("nqn.2014-08.org.nvmexpress:uuid:") == 2
     assert "\x1b" not in text
 
 
