@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 
 import g35ctl  # noqa: E402, F401  (makes the shared code importable)
 from g35ctl.plan.model import STAGE_PLANS  # noqa: E402
+from g35ctl.plan.switch.model import SwitchPlan  # noqa: E402
 from g35ctl.site import model  # noqa: E402
 from g35ctl.site.sizes import format_size, parse_size  # noqa: E402
 
@@ -35,6 +36,7 @@ VARIABLES: Mapping[str, tuple[type[BaseModel], str]] = {
     "g35_nvme": (model.Nvme, "all hosts, a group or a host"),
     "g35_storage": (model.Storage, "all hosts, a group or a host"),
     "g35_mooncake": (model.Mooncake, "all hosts, a group or a host; `version` the same everywhere"),
+    "g35_switch": (model.Switch, "each host of group `switches`"),
     "g35_validate": (model.Validation, "all hosts, the same everywhere"),
 }
 # role -> stage plan it takes
@@ -45,8 +47,10 @@ ROLES = {
     "kv_storage": "storage",
     "mooncake": "cache",
     "validate": "probe",
+    "switch_config": "switch",
 }
-MARK = "# Generated from plugins/module_utils/g35/plans.py by `make docs`; changes here are overwritten."
+PLANS: Mapping[str, type] = {**STAGE_PLANS, "switch": SwitchPlan}
+SOURCES = {"switch": "g35ctl/plan/switch/model.py"}
 _ADDRESSES = {ipaddress.IPv4Address, ipaddress.IPv6Address}
 _NETWORKS = {ipaddress.IPv4Network, ipaddress.IPv6Network}
 _UNIONS = (typing.Union, types.UnionType)
@@ -108,7 +112,7 @@ def default_of(field: FieldInfo) -> str:
         return ""
     if isinstance(value, BaseModel):
         return "as below"
-    if any(getattr(item, "func", None) is parse_size for item in field.metadata):
+    if value and any(getattr(item, "func", None) is parse_size for item in field.metadata):
         return f"`{format_size(value).replace(' ', '')}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value != "" else ""
 
@@ -166,8 +170,8 @@ def variables_page() -> str:
         "## Variables of the roles",
         "",
         "The roles take their part of the plan: `g35_target_plan`, `g35_fabric_plan`, `g35_connect_plan`,"
-        " `g35_storage_plan`, `g35_cache_plan` and `g35_probe_plan`. g35ctl computes them from the variables above,"
-        " under plain `ansible-playbook` too; their fields are in each role's `meta/argument_specs.yml`. `g35_action`"
+        " `g35_storage_plan`, `g35_cache_plan`, `g35_probe_plan` and `g35_switch_plan`. g35ctl"
+        " computes them from the variables above, under plain `ansible-playbook` too; their fields are in each role's `meta/argument_specs.yml`. `g35_action`"
         " says what a role does (`preflight`, `apply`, `verify`, `drain`, `remove`), and `g35_allow_disruptive`"
         " consents to changes that interrupt something live.",
     ]
@@ -221,6 +225,12 @@ def quoted(value: object) -> str:
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def mark(stage: str) -> str:
+    """The comment above generated options: where they come from."""
+    source = SOURCES.get(stage, "plugins/module_utils/g35/plans.py")
+    return f"# Generated from {source} by `make docs`; changes here are overwritten."
+
+
 def with_options(text: str, stage: str) -> str:
     """An argument specs file with the fields of its plan brought up to date; all else stays as it is."""
     name = f"g35_{stage}_plan:"
@@ -238,10 +248,10 @@ def with_options(text: str, stage: str) -> str:
     )
     kept = []
     for line in lines[start + 1 : stop]:
-        if line.strip() == MARK or line == f"{inner}options:":
+        if line.strip() == mark(stage) or line == f"{inner}options:":
             break
         kept.append(line)
-    made = [f"{inner}{MARK}", *options(STAGE_PLANS[stage], inner)]
+    made = [f"{inner}{mark(stage)}", *options(PLANS[stage], inner)]
     return "\n".join([*lines[: start + 1], *kept, *made, *lines[stop:]]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""``g35ctl render``: every file that would end on a host, without touching one."""
+"""``g35ctl render``: every file that would end on a host or a switch, without touching one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def render(
     inventory: InventoryOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Write every file of the plan to DIRECTORY/hosts/HOST/PATH. Reads no host; rendering again changes nothing."""
+    """Write every file of the plan to DIRECTORY: hosts/HOST/PATH, and switches/VENDOR/SWITCH.* for a person to apply.
+
+    Reads no host; rendering again changes nothing.
+    """
     from g35ctl.engine.planning import make_plan
     from g35ctl.report.tree import write_tree
 

@@ -18,6 +18,7 @@ from g35ctl.plan.model import STAGES, HostMemory, HostPlan, Plan, Summary
 from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign
 from g35ctl.plan.probe import Tier, plan_probe
 from g35ctl.plan.storage import plan_storage
+from g35ctl.plan.switch.render import plan_switches
 from g35ctl.plan.target import plan_target
 from g35ctl.plan.warnings import plan_warnings
 from g35ctl.site.model import Site, SiteHost
@@ -47,6 +48,7 @@ def build(
         warnings=assignment.warnings + plan_warnings(context, hosts),
         digest=plan_digest(hosts),
         summary=_summary(context, hosts),
+        switches=plan_switches(site),
     )
 
 

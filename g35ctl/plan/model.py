@@ -20,6 +20,8 @@ from ansible.module_utils.g35.plans import (
 )
 from ansible.module_utils.g35.schema import dump, load
 
+from g35ctl.plan.switch.model import SwitchPlan
+
 STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "validate")
 """Stages in order. ``target`` (boxes) and ``fabric`` (hosts) run side by side; ``connect`` waits for both."""
 
@@ -111,7 +113,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that should be. ``digest`` changes exactly when a host has to be touched: see plan/digest.py."""
+    """Everything that should be. ``digest`` changes exactly when a host has to be touched: see plan/digest.py.
+
+    ``switches`` are rendered only: they are no hosts, take part in no stage and change no digest.
+    """
 
     site: str
     hosts: tuple[HostPlan, ...]
@@ -121,6 +126,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     digest: str = ""
     summary: Summary = field(default_factory=Summary)
+    switches: tuple[SwitchPlan, ...] = ()
 
     def host(self, name: str) -> HostPlan:
         """The plan of one host. Raises KeyError."""
@@ -128,6 +134,11 @@ class Plan:
             if host.name == name:
                 return host
         raise KeyError(name)
+
+    def variables(self) -> dict[str, dict[str, Any]]:
+        """Member of the inventory to its role variables; ``g35_switch_plan`` for a switch."""
+        found = {host.name: host.variables() for host in self.hosts}
+        return found | {switch.name: {"g35_switch_plan": dump(switch)} for switch in self.switches}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data; ``Plan.from_json`` reads it back equal."""

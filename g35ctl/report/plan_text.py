@@ -8,6 +8,7 @@ from typing import TextIO
 
 from g35ctl.plan.identity import endpoint
 from g35ctl.plan.model import HostPlan, Plan
+from g35ctl.plan.switch.model import SwitchPlan
 from g35ctl.site.sizes import format_size
 
 _SHOWN = 8
@@ -57,6 +58,11 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             "Stages", ("stage", "hosts", "names"),
             tuple((stage, str(len(hosts)), listed(hosts)) for stage, hosts in plan.stage_hosts.items()),
             frozenset({"hosts"}),
+        ),
+        Section(
+            "Switches (rendered only: g35ctl render DIR)",
+            ("switch", "vendor", "model", "mtu", "ports", "ECN marking, bytes"),
+            tuple(_switch(item) for item in plan.switches), frozenset({"mtu", "ports"}),
         ),
         Section("Disruptive steps (need --allow-disruptive where they hit something live)", (), _disruptive(plan)),
         Section("Warnings", (), tuple((warning,) for warning in plan.warnings)),
@@ -113,6 +119,11 @@ def _stores(host: HostPlan) -> Iterator[tuple[str, ...]]:
             host.name, item.namespace_uuid, item.address, str(item.rpc_port), str(item.http_port),
             format_size(item.segment_size), format_size(item.local_buffer_size), format_size(item.capacity),
         )  # fmt: skip
+
+
+def _switch(switch: SwitchPlan) -> tuple[str, ...]:
+    marking = dict.fromkeys(f"{port.speed} {port.ecn_min}-{port.ecn_max}" for port in switch.ports)
+    return (switch.name, switch.vendor, switch.model, str(switch.mtu), str(len(switch.ports)), ", ".join(marking))
 
 
 def _disruptive(plan: Plan) -> tuple[tuple[str, ...], ...]:

@@ -1,8 +1,8 @@
 """Every planned file below one directory, so that it can be read, compared and kept under version control.
 
-``hosts/<host>/<absolute path>`` for each file, and ``hosts/<host>/etc/g35ctl/<stage>.json`` for each stage plan (the
-boot units apply it). A manifest lists what was written: a second rendering into the same directory removes what the
-plan no longer has, and nothing else.
+``hosts/<host>/<absolute path>`` for each file, ``hosts/<host>/etc/g35ctl/<stage>.json`` for each stage plan (the boot
+units apply it), and ``switches/<vendor>/<switch>.*``. A manifest lists what was written: a second rendering into the
+same directory removes what the plan no longer has, and nothing else.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Rendering:
 def tree(plan: Plan) -> dict[str, str]:
     """Relative path to content of every file of the plan, in order of the paths."""
     found = {path: content for host in plan.hosts for path, content in _of_host(host)}
+    found |= {f"switches/{file.path}": file.content for switch in plan.switches for file in switch.files}
     return dict(sorted(found.items()))
 
 

@@ -19,6 +19,7 @@ def summary(site: Site) -> dict[str, object]:
         "cache_owners": len(site.group("cache_owners")),
         "rails": [rail.name for rail in site.fabric.rails],
         "transport": site.fabric.transport,
+        "switches": len(site.switches),
     }
 
 
@@ -32,6 +33,7 @@ def sentence(site: Site) -> str:
         f" {_many(told['gpu_hosts'], 'GPU host', 'GPU hosts')},"
         f" {_many(told['cache_owners'], 'cache owner', 'cache owners')},"
         f" {_many(len(site.fabric.rails), 'rail', 'rails')}, {told['transport']}"
+        + (f", {_many(len(site.switches), 'switch', 'switches')}" if site.switches else "")
     )
 
 

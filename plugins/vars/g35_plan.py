@@ -19,7 +19,7 @@ version_added: "0.1.0"
 description:
   - Plans the site that the inventory describes, with the planner of the C(g35ctl) command line, and gives each host
     C(g35_target_plan), C(g35_fabric_plan), C(g35_connect_plan), C(g35_storage_plan), C(g35_cache_plan) and
-    C(g35_probe_plan) where it takes part in the stage.
+    C(g35_probe_plan) where it takes part in the stage; a switch gets C(g35_switch_plan).
   - The environment variable C(G35_PLAN_FILE) names a plan in JSON that is taken instead; C(g35ctl deploy) sets it, so
     that a run works from one plan throughout. Set to C(none), no plan is made and the roles take the variables as the
     inventory gives them.
@@ -101,13 +101,15 @@ def _from_file(path: str) -> dict[str, dict[str, Any]]:
     """Variables of each host from a plan in JSON: what HostPlan.variables gives, without loading the plan's types."""
     try:
         with open(path, encoding="utf-8") as handle:
-            hosts = json.load(handle)["hosts"]
-        return {
+            plan = json.load(handle)
+        found = {
             host["name"]: {
                 "g35_%s_plan" % stage: plan for stage, plan in host.items() if stage != "name" and plan is not None
             }
-            for host in hosts
+            for host in plan["hosts"]
         }
+        found.update({switch["name"]: {"g35_switch_plan": switch} for switch in plan.get("switches", [])})
+        return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise AnsibleError("G35_PLAN_FILE=%s is not a plan of g35ctl: %s" % (path, error)) from error
 
@@ -130,8 +132,7 @@ def _from_inventory(sources: Any) -> dict[str, dict[str, Any]]:
             % ", ".join(sources)
         )
     try:
-        plan = make_plan(sites[0])[1]
+        return make_plan(sites[0])[1].variables()
     except G35Error as error:
         text = "\n".join(part for part in (error.what, error.why, error.next_command) if part)
         raise AnsibleError(text) from error
-    return {host.name: host.variables() for host in plan.hosts}
