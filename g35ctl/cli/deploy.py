@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
+
 app = typer.Typer(help="Bring the tier into service, stage by stage", add_completion=False)
 
 
 @app.command()
 def deploy(
     ctx: typer.Context,
-    inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
     limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
     first: str = typer.Option("", "--from", help="Start at this stage, whatever the ledger says"),
     only: Annotated[list[str] | None, typer.Option("--only", help="Run these stages alone (repeatable)")] = None,
@@ -37,10 +40,11 @@ def deploy(
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
 
-    inventory = inventory or ctx.obj.inventory
+    path = inventory_of(ctx, inventory)
+    form = output_of(ctx, output)
     options = DeployOptions(limit, first, tuple(only or ()), tuple(skip or ()), check, diff, resume, allow_disruptive)
-    display = make_display(ctx.obj.output)
-    with open_session(inventory, "deploy", display, forks=forks) as session:
+    display = make_display(form)
+    with open_session(path, "deploy", display, forks=forks) as session:
         if allow_disruptive and not check and session.plan.disruptive and not yes and sys.stdin.isatty():
             for step in session.plan.disruptive:
                 sys.stderr.write(f"disruptive: {step.host}: {step.stage}: {step.what} interrupts {step.interrupts}\n")
@@ -48,7 +52,7 @@ def deploy(
         deployed = Deployment(session, options).run()
         conclusion = conclude(session, deployed.run, deployed.proof.verdicts if deployed.proof else ())
         display.end()
-    if diff and ctx.obj.output == "text":
+    if diff and form == "text":
         show_changes(session.folder)
-    report_conclusion(conclusion, ctx.obj.output, f"g35ctl -i {inventory} deploy")
+    report_conclusion(conclusion, form, f"g35ctl -i {path} deploy")
     raise typer.Exit(int(conclusion.run.exit_code))

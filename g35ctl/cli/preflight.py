@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import typer
 
+from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
+
 app = typer.Typer(help="Connect to every host, read only, and report all problems at once", add_completion=False)
 
 
 @app.command()
 def preflight(
     ctx: typer.Context,
-    inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
     limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
     forks: int | None = typer.Option(None, "--forks", min=1, help="Hosts worked on at a time; default up to 64"),
 ) -> None:
@@ -21,10 +24,11 @@ def preflight(
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
 
-    inventory = inventory or ctx.obj.inventory
-    display = make_display(ctx.obj.output)
-    with open_session(inventory, "preflight", display, forks=forks) as session:
+    path = inventory_of(ctx, inventory)
+    form = output_of(ctx, output)
+    display = make_display(form)
+    with open_session(path, "preflight", display, forks=forks) as session:
         conclusion = conclude(session, run_preflight(session, limit))
         display.end()
-    report_conclusion(conclusion, ctx.obj.output, f"g35ctl -i {inventory} preflight")
+    report_conclusion(conclusion, form, f"g35ctl -i {path} preflight")
     raise typer.Exit(int(conclusion.run.exit_code))

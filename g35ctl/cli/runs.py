@@ -7,20 +7,23 @@ import sys
 
 import typer
 
+from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
+
 app = typer.Typer(help="List past runs", add_completion=False)
 
 
 @app.command()
 def runs(
     ctx: typer.Context,
-    inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
 ) -> None:
     """List past runs, oldest first: when, what, how it ended, how many tasks changed. ``last`` names the latest."""
     from g35ctl.engine import folder
 
-    state = folder.state_directory(inventory or ctx.obj.inventory)
+    state = folder.state_directory(inventory_of(ctx, inventory))
     known = [(item, item.summary()) for item in folder.runs(state)]
-    if ctx.obj.output != "text":
+    if output_of(ctx, output) != "text":
         listed = [{"run": item.identifier, "folder": str(item.path), **summary} for item, summary in known]
         sys.stdout.write(json.dumps({"schema_version": 1, "ok": True, "failures": [], "runs": listed}, indent=2) + "\n")
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 
@@ -17,7 +18,8 @@ app = typer.Typer(help="Pin the host keys of the site's hosts", add_completion=F
 @app.command()
 def trust(
     ctx: typer.Context,
-    inventory: str = typer.Option("", "--inventory", "-i", help="Inventory path (also before the verb)"),
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
     limit: str = typer.Option("", "--limit", "-l", help="Hosts, groups or globs, joined by commas; ! leaves out"),
     yes: bool = typer.Option(False, "--yes", "-y", help="Pin new keys without asking"),
     replace: bool = typer.Option(False, "--replace", help="Also pin keys that differ from the pinned ones"),
@@ -32,14 +34,15 @@ def trust(
     from g35ctl.engine.planning import make_plan
     from g35ctl.engine.stages import select_hosts
 
-    inventory = inventory or ctx.obj.inventory
-    site, plan = make_plan(inventory)
-    found = connections(inventory, select_hosts(site, plan, limit))
+    path = inventory_of(ctx, inventory)
+    form = output_of(ctx, output)
+    site, plan = make_plan(path)
+    found = connections(path, select_hosts(site, plan, limit))
     keys, silent = hostkeys.fetch(found)
-    path = state_directory(inventory) / "known_hosts"
+    pinned = state_directory(path) / "known_hosts"
     named = dict.fromkeys(Path(name).expanduser() for item in found for name in item.known_hosts)
-    compared = hostkeys.compare(keys, hostkeys.read([*named, path]))
-    text = ctx.obj.output == "text"
+    compared = hostkeys.compare(keys, hostkeys.read([*named, pinned]))
+    text = form == "text"
     if text:
         for word, group in (("pinned", compared.pinned), ("new", compared.new), ("CHANGED", compared.changed)):
             for key in group:
@@ -65,10 +68,10 @@ def trust(
             )
         typer.confirm(f"Pin {len(wanted)} keys?", abort=True, err=True)
     if wanted:
-        hostkeys.pin(path, wanted)
+        hostkeys.pin(pinned, wanted)
     if text:
-        sys.stderr.writelines(f"{line}\n" for line in failures.lines(silent, str(path.parent)))
-        sys.stdout.write(f"{len(wanted)} keys pinned, {len(compared.pinned)} were already, in {path}\n")
+        sys.stderr.writelines(f"{line}\n" for line in failures.lines(silent, str(pinned.parent)))
+        sys.stdout.write(f"{len(wanted)} keys pinned, {len(compared.pinned)} were already, in {pinned}\n")
     else:
         listed = [{"host": key.host, "kind": key.kind, "fingerprint": key.fingerprint} for key in keys]
         told = {"schema_version": 1, "ok": not silent, "keys": listed, "failures": [vars(item) for item in silent]}

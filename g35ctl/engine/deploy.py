@@ -70,7 +70,7 @@ class Deployment:
 
     def run(self) -> Deployed:
         """Do it all; never raises for what goes wrong on hosts."""
-        title = f"{'check of' if self.options.check else 'deploy of'} site {self.session.plan.site}"
+        title = f"{self.session.verb}{' (check)' if self.options.check else ''} of site {self.session.plan.site}"
         self.session.display.begin(title, self.stages, self.hosts)
         if self.options.resume and not self.options.first and not self.options.only:
             self._keep_what_holds()

@@ -86,7 +86,7 @@ def _fetch(item: Connection, seconds: float) -> HostKey:
 
 
 def read(paths: Iterable[Path]) -> Mapping[str, Mapping[str, str]]:
-    """Pinned keys of known_hosts files, the first file winning: place -> kind -> key. Hashed names are not looked into."""
+    """Pinned keys of known_hosts files, the first file winning: place -> kind -> key. Hashed names are passed over."""
     found: dict[str, dict[str, str]] = {}
     for path in paths:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
