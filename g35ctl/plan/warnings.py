@@ -81,9 +81,8 @@ def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str
     for (directory, distribution, version), names in missing.items():
         command = ["g35ctl", "bundle", "create", "--output", directory]
         command += ["--distribution", distribution, "--release", version]
-        yield (
-            f"{directory} lacks {distribution} {version}, which is needed on {_listed(names)}: run {shlex.join(command)}"
-        )
+        needed = f"{distribution} {version}, which is needed on {_listed(names)}"
+        yield f"{directory} lacks {needed}: run {shlex.join(command)}"
 
 
 def _destroy(context: Context) -> Iterator[str]:

@@ -13,6 +13,7 @@ from ansible.module_utils.g35.schema import dump
 from sites import lab_site
 
 from g35ctl.plan.build import build
+from g35ctl.site.convert import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[3]
 _SPEC = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
@@ -46,6 +47,10 @@ def _without_descriptions(options: dict) -> dict:
 
 def test_generated_documents_are_up_to_date():
     assert generate.main(["--check"]) == 0, "run make docs"
+
+
+def test_every_variable_of_a_site_is_documented():
+    assert set(generate.VARIABLES) == set(VARIABLES)
 
 
 def test_only_the_plan_is_generated():
