@@ -10,6 +10,7 @@ from g35ctl.engine.proof import Proof
 from g35ctl.engine.run import Run
 from g35ctl.engine.session import Session
 from g35ctl.engine.stages import participants
+from g35ctl.exits import Exit
 from g35ctl.validate import suites
 
 
@@ -26,13 +27,6 @@ def validate(session: Session, names: Sequence[str]) -> tuple[Run, Proof]:
     for stage in proof.stages:
         session.display.stage_ended(stage)
     session.save_states()
-    code = failures.exit_code(
-        proof.stages,
-        proof.failures,
-        check=False,
-        interrupted=session.interrupt.requested(),
-        verdicts_failed=proof.failed,
-    )
     run = Run(
         identifier=session.folder.identifier,
         verb=session.verb,
@@ -42,9 +36,26 @@ def validate(session: Session, names: Sequence[str]) -> tuple[Run, Proof]:
         folder=str(session.folder.path),
         stages=proof.stages,
         failures=proof.failures,
-        exit_code=code,
+        exit_code=exit_code(proof, session.interrupt.requested()),
         plan_digest=session.plan.digest,
         state=session.states,
         versions=versions(),
     )
     return run, proof
+
+
+def exit_code(proof: Proof, interrupted: bool) -> Exit:
+    """What the process tells its caller about a validation.
+
+    A silent host comes first (5): what else fails may only follow from it. A validation that could not be run is 1,
+    one that was missed is 7, also when a probe failed on a host: its values are then judged as missing.
+    """
+    if interrupted:
+        return Exit.INTERRUPTED
+    if any(item.subject == failures.UNREACHABLE for item in proof.failures):
+        return Exit.UNREACHABLE
+    if any(not item.host for item in proof.failures):
+        return Exit.DEPLOY_FAILED
+    if proof.failed:
+        return Exit.THRESHOLDS_MISSED
+    return Exit.DEPLOY_FAILED if proof.failures else Exit.OK

@@ -28,7 +28,7 @@ def test_look_reads_every_host_once_without_lock_or_run(tmp_path: Path, monkeypa
         for host, state in tier_states.states().items():
             for stage, data in state.items():
                 session.remember(host, stage, data)
-        return Reading(Played("verify", tuple(hosts)), {host: () for host in hosts})
+        return Reading(Played("verify", tuple(hosts)), dict.fromkeys(hosts, ()))
 
     monkeypatch.setattr(looking, "read_back", read_back)
     found = looking.look("inventory")

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from g35ctl.engine.proof import Proof
+from g35ctl.engine.failures import unreachable
 from g35ctl.engine.run import Failure
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.validate import suites
+from g35ctl.validate.verb import exit_code
 from g35ctl.validate.verdict import Grade, Verdict
 
 
@@ -66,3 +68,19 @@ def test_unknown_suite_is_a_usage_error_that_lists_the_suites() -> None:
 
 def test_all_means_every_suite() -> None:
     assert suites.select(["all"]) == tuple(suites.SUITES.values())
+
+
+@pytest.mark.parametrize(
+    ("grade", "failures", "expected"),
+    [
+        (Grade.PASS, (), Exit.OK),
+        (Grade.WARN, (), Exit.OK),
+        (Grade.FAIL, (), Exit.THRESHOLDS_MISSED),
+        (Grade.FAIL, (Failure("gpu1", "validate", "validate.probe", "o", "e", "r", "read"),), Exit.THRESHOLDS_MISSED),
+        (Grade.FAIL, (unreachable("validate", "gpu1", "timed out"),), Exit.UNREACHABLE),
+        (Grade.PASS, (Failure("", "validate", "ansible", "o", "e", "r"),), Exit.DEPLOY_FAILED),
+    ],
+)
+def test_exit_code(grade: Grade, failures: tuple[Failure, ...], expected: Exit) -> None:
+    assert exit_code(proof(grade, failures), interrupted=False) is expected
+    assert exit_code(proof(grade, failures), interrupted=True) is Exit.INTERRUPTED
