@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from g35ctl.engine.proof import Proof
 from g35ctl.engine.failures import unreachable
+from g35ctl.engine.proof import Proof
 from g35ctl.engine.run import Failure
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
