@@ -99,7 +99,8 @@ def test_ansible_does_not_outlive_a_killed_controller(tmp_path: Path) -> None:
     launcher = Path(folder.__file__).with_name("launch.py")
     script = (
         "import os, signal, subprocess, sys\n"
-        f"child = subprocess.Popen([sys.executable, {str(launcher)!r}, '/bin/sleep', '300'], stdout=subprocess.DEVNULL)\n"
+        f"argv = [sys.executable, {str(launcher)!r}, '/bin/sleep', '300']\n"
+        "child = subprocess.Popen(argv, stdout=subprocess.DEVNULL)\n"
         "print(child.pid, flush=True)\n"
         "open(f'/proc/{child.pid}/cmdline').read()\n"
         "while b'sleep' not in open(f'/proc/{child.pid}/cmdline', 'rb').read().split(b'\\0')[0]: pass\n"
