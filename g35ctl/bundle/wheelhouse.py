@@ -1,8 +1,7 @@
 """A directory of wheels from which a host's Mooncake environment is built without internet.
 
-A wheelhouse holds the wheels of one distribution and version with everything they need (pip itself included, so that
-hosts need none), and ``manifest.json`` with the digest, size and licence of each. The controller pushes it to hosts as
-one tar file (``archive``), made once.
+A wheelhouse holds the wheels of one distribution and version with everything they need, and ``manifest.json`` with the
+digest, size and licence of each. The controller pushes it to hosts as one tar file (``archive``), made once.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ def create(
                 next_command="name another directory with --output",
                 exit_code=Exit.USAGE,
             )
-        complete = any(entry.name.startswith("pip-") for entry in have.wheels)
-        if complete and not problems(folder):
+        if not problems(folder):
             archive(folder)
             return have
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +191,7 @@ def _pip_arguments(target: str, distribution: str, version: str, python: str) ->
     arguments = ["download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--dest", target]
     for platform in PLATFORMS:
         arguments += ["--platform", platform]
-    return [*arguments, "--implementation", "cp", "--python-version", python, "pip", f"{distribution}=={version}"]
+    return [*arguments, "--implementation", "cp", "--python-version", python, f"{distribution}=={version}"]
 
 
 def _run_pip(arguments: Sequence[str]) -> None:

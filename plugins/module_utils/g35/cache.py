@@ -21,6 +21,8 @@ from .rdma import device_of
 from .schema import load
 
 HOME = "/var/lib/g35"
+#: a store registers its memory with the RDMA devices and scans its flash before the master lists it, seconds
+STORE_START_SECONDS = 120.0
 #: the store's gatekeeper, which its unit runs before it (storegate.py)
 GATE = "/usr/lib/g35ctl/storegate.py"
 UNITS = "/etc/systemd/system"
@@ -34,13 +36,12 @@ class CacheStage(Stage):
     """Mooncake on one host; ``ask`` fetches URLs (replaced in tests)."""
 
     name = "cache"
-    # A store registers its memory with the RDMA device and scans its flash before the master lists it.
-    settle_seconds = 120.0
 
     def __init__(self, host: Host, plan: CachePlan, ask: mooncake.Fetch = mooncake.fetch) -> None:
         super().__init__(host)
         self.plan = plan
         self.ask = ask
+        self.settle_seconds = STORE_START_SECONDS
 
     @property
     def instances(self) -> Tuple[StoreInstance, ...]:
@@ -238,6 +239,8 @@ class CacheStage(Stage):
             missing = [name for name in instance.devices if name in state["devices"] and not state["devices"][name]]
             if missing or not flash.on_its_namespace(instance, state["stores"][instance.name]["directory"]):
                 held.add(instance.unit)
+        # What is held back does not come up by waiting for it.
+        self.settle_seconds = 0.0 if held else STORE_START_SECONDS
         return [unit for unit in self.units if unit.name not in held]
 
     @staticmethod

@@ -13,8 +13,9 @@ import os
 import re
 import shutil
 import tarfile
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
+from . import wheels
 from .converge import Change, Finding
 from .host import Host
 from .plans import RuntimePlan
@@ -172,46 +173,35 @@ def install(host: Host, plan: RuntimePlan) -> None:
     host.path(scratch).mkdir(parents=True)
     host.path(scratch).chmod(0o700)
     try:
-        pip = _unpack(host, plan, scratch)
+        files = _unpack(host, plan, scratch)
         python = interpreter(host, plan)
         if python is None:
             raise OSError("no Python on this host fits the wheels")
-        requirements = scratch + "/requirements.txt"
-        host.path(requirements).write_text(_requirements(plan), encoding="utf-8")
-        # pip comes from the wheelhouse, so the host needs neither pip nor ensurepip.
+        # Neither pip nor ensurepip is needed on the host, see wheels.py.
         host.must([python, "-m", "venv", "--without-pip", path], timeout=300)
-        installer = [path + "/bin/python", "-I", "%s/%s/pip" % (scratch, pip)]
-        # Not compiled: the services are native programs behind a few lines of Python, and a slow host takes minutes.
-        options = [
-            "install",
-            "--quiet",
-            "--no-compile",
-            "--no-input",
-            "--no-index",
-            "--no-cache-dir",
-            "--disable-pip-version-check",
-        ]
-        source = ["--find-links", scratch, "--require-hashes", "-r", requirements]
-        host.must(installer + options + source, timeout=1800)
+        library = "%s/lib/%s/site-packages" % (path, os.path.basename(python))
+        for wheel in files:
+            wheels.install(wheel, str(host.path(library)), str(host.path(path + "/bin")), path + "/bin/python")
         host.must(["chmod", "-R", "u+rwX,go+rX,go-w", path], timeout=120)
         _prove(host, plan, path)
     finally:
         shutil.rmtree(str(host.path(scratch)), ignore_errors=True)
-    wheels = {wheel.name: wheel.sha256 for wheel in plan.wheels}
-    host.write_file("%s/%s" % (path, MARKER), json.dumps(wheels, indent=1, sort_keys=True) + "\n", 0o644)
+    digests = {wheel.name: wheel.sha256 for wheel in plan.wheels}
+    host.write_file("%s/%s" % (path, MARKER), json.dumps(digests, indent=1, sort_keys=True) + "\n", 0o644)
     host.remove_file(ARCHIVE)
 
 
-def _unpack(host: Host, plan: RuntimePlan, scratch: str) -> str:
-    """Take the planned wheels, and no other file, out of the archive and check each digest; returns pip's wheel."""
+def _unpack(host: Host, plan: RuntimePlan, scratch: str) -> List[str]:
+    """Take the planned wheels, and no other file, out of the archive and check each digest; returns their paths."""
+    found: List[str] = []
     with tarfile.open(str(host.path(ARCHIVE))) as archive:
         for wheel in plan.wheels:
             content = archive.extractfile(wheel.name)
             if content is None:
                 raise OSError("%s in the pushed archive is not a file" % wheel.name)
-            target = host.path("%s/%s" % (scratch, os.path.basename(wheel.name)))
+            target = str(host.path("%s/%s" % (scratch, os.path.basename(wheel.name))))
             measured = hashlib.sha256()
-            with open(str(target), "wb") as out:
+            with open(target, "wb") as out:
                 block = content.read(1 << 20)
                 while block:
                     measured.update(block)
@@ -219,25 +209,8 @@ def _unpack(host: Host, plan: RuntimePlan, scratch: str) -> str:
                     block = content.read(1 << 20)
             if measured.hexdigest() != wheel.sha256:
                 raise OSError("%s: digest %s, expected %s" % (wheel.name, measured.hexdigest(), wheel.sha256))
-    pip = [wheel.name for wheel in plan.wheels if wheel.name.startswith("pip-")]
-    if not pip:
-        raise OSError("the wheelhouse has no pip wheel; make it again with: g35ctl bundle create")
-    return pip[-1]
-
-
-def _requirements(plan: RuntimePlan) -> str:
-    lines = []
-    for wheel in plan.wheels:
-        name, version = wheel_identity(wheel.name)
-        if name != "pip":
-            lines.append("%s==%s --hash=sha256:%s" % (name, version, wheel.sha256))
-    return "\n".join(lines) + "\n"
-
-
-def wheel_identity(file_name: str) -> Tuple[str, str]:
-    """Distribution name and version that a wheel's file name states."""
-    name, version = file_name.split("-")[:2]
-    return name, version
+            found.append(target)
+    return found
 
 
 def _prove(host: Host, plan: RuntimePlan, path: str) -> None:

@@ -1,4 +1,4 @@
-"""A cache owner that is also the master: files below a root, systemd, nft, pip and Mooncake's HTTP answers."""
+"""A cache owner that is also the master: files below a root, systemd, nft and Mooncake's HTTP answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,33 @@ MOUNT = f"/var/lib/g35/flash/{UUID}"
 STORE_UNIT = f"g35-mooncake-store-{UUID}.service"
 MASTER_UNIT = "g35-mooncake-master.service"
 SEGMENT = "192.0.2.21:50052"
+
+
+def wheel(name: str, version: str, files: dict[str, str]) -> bytes:
+    """A wheel file with these members; those below bin/ are executable."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(f"{name}-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nVersion: {version}\n")
+        for path, text in files.items():
+            member = zipfile.ZipInfo(path)
+            member.external_attr = (0o755 if path.endswith("mooncake_master") else 0o644) << 16
+            archive.writestr(member, text)
+    return buffer.getvalue()
+
+
+ENTRY_POINTS = "[console_scripts]\nmooncake_master = mooncake.cli:main\n"
 WHEELS = {
-    "mooncake_transfer_engine_non_cuda-0.3.13.post1-cp311-cp311-manylinux_2_28_x86_64.whl": b"mooncake",
-    "pip-26.0-py3-none-any.whl": b"pip",
-    "requests-2.34.2-py3-none-any.whl": b"requests",
+    "mooncake_transfer_engine_non_cuda-0.3.13.post1-cp311-cp311-manylinux_2_28_x86_64.whl": wheel(
+        "mooncake_transfer_engine_non_cuda",
+        "0.3.13.post1",
+        {
+            "mooncake/mooncake_master": "binary",
+            "mooncake/cli.py": "",
+            "mooncake_transfer_engine_non_cuda-0.3.13.post1.dist-info/entry_points.txt": ENTRY_POINTS,
+        },
+    ),
+    "certifi-2026.10.19-py3-none-any.whl": wheel("certifi", "2026.10.19", {"certifi/__init__.py": ""}),
+    "requests-2.34.2-py3-none-any.whl": wheel("requests", "2.34.2", {"requests/__init__.py": ""}),
 }
 RULES = """table inet g35 {
 \tset rails4 {
@@ -89,7 +113,7 @@ class Owner(Host):
         self.firewall: str | None = None
         self.protocol = "rdma"
         self.serving = True
-        self.pip_fails = False
+        self.broken = False
         self.log = ""
         self.put("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
         self.put("/proc/meminfo", "MemTotal: 2000000 kB\n")
@@ -130,6 +154,8 @@ class Owner(Host):
             return Result(words, 0 if self.log else 1, self.log, "")
         if words[:2] == ["nft", "--json"]:
             return self.rules(words)
+        if words[-1] == "--version" and self.broken:
+            return Result(words, 127, "", "libibverbs.so.1: cannot open shared object file")
         if words[-1] == "--version":
             return Result(words, 0, "mooncake_master version 0.3.13.post1", "")
         if words[1:3] == ["-I", "-c"]:
@@ -154,13 +180,7 @@ class Owner(Host):
         if words[0] == "useradd":
             self.put("/etc/passwd", "root:x:0:0::/:\ng35:x:990:989::/var/lib/g35:/usr/sbin/nologin\n")
         elif words[1:3] == ["-m", "venv"]:
-            self.path(words[-1]).mkdir(parents=True)
-        elif "install" in words:
-            if self.pip_fails:
-                return Result(words, 1, "", "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES")
-            base = f"{words[0].rpartition('/bin/')[0]}/lib/python3.11/site-packages"
-            info = f"{base}/mooncake_transfer_engine_non_cuda-0.3.13.post1.dist-info"
-            self.put(f"{info}/METADATA", "Metadata-Version: 2.1\nVersion: 0.3.13.post1\n")
+            self.path(words[-1] + "/bin").mkdir(parents=True)
         elif words[0] == "systemctl" and words[1] != "daemon-reload":
             self.systemctl(words[1:])
         return Result(words, 0, "", "")
