@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ansible.module_utils.g35.plans import (
@@ -130,10 +131,11 @@ class Plan:
 
     def host(self, name: str) -> HostPlan:
         """The plan of one host. Raises KeyError."""
-        for host in self.hosts:
-            if host.name == name:
-                return host
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, HostPlan]:
+        return {host.name: host for host in self.hosts}
 
     def variables(self) -> dict[str, dict[str, Any]]:
         """Member of the inventory to its role variables; ``g35_switch_plan`` for a switch."""

@@ -52,7 +52,7 @@ class VarsModule(BaseVarsPlugin):
 
 def _plans() -> dict[str, dict[str, Any]]:
     source = os.environ.get("G35_PLAN_FILE", "")
-    if source == "none":
+    if source == "none" or _loading():  # the site's loader reads variables itself: it must get the user's only
         return {}
     if source:
         if source not in _PLANS:
@@ -60,7 +60,7 @@ def _plans() -> dict[str, dict[str, Any]]:
         return _PLANS[source]
     sources = context.CLIARGS.get("inventory") or ()
     _make_importable()
-    if _loading() or not sources:  # the loader reads variables itself: it must get the user's only
+    if not sources:
         return {}
     key = "\0".join(sources)
     if key not in _PLANS:

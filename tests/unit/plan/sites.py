@@ -75,4 +75,4 @@ def large_site(hosts: int, boxes: int, ssds: int) -> Site:
     return Site(identity=SiteIdentity(name="fleet"), fabric=fabric, hosts=tuple(members), inventory="inventories/test")
 
 
-__all__ = ["GIB", "Nvme", "Storage", "box_host", "gpu_host", "lab_site", "large_site", "namespace_uuid"]
+__all__ = ["GIB", "WIDE_RAILS", "Nvme", "Storage", "box_host", "gpu_host", "lab_site", "large_site", "namespace_uuid"]

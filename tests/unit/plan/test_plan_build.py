@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 from ansible.module_utils.g35.plans import Wheel
-from sites import GIB, box_host, gpu_host, lab_site, namespace_uuid
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sites import GIB, WIDE_RAILS, box_host, gpu_host, lab_site, namespace_uuid
 
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
@@ -127,9 +129,7 @@ def test_a_probe_reckons_with_the_largest_bucket_it_writes_to():
 
 def test_in_a_larger_site_a_probe_writes_to_its_neighbours_and_everyone_is_written_to():
     hosts = [gpu_host(n, wide=True, groups=MASTER if n == 1 else ("gpu_hosts",)) for n in range(1, 21)]
-    site = lab_site(box_host(1, 20, wide=True), *hosts, rails=[
-        {"name": "a", "subnet": "10.0.0.0/16"}, {"name": "b", "subnet": "10.1.0.0/16"},
-    ])  # fmt: skip
+    site = lab_site(box_host(1, 20, wide=True), *hosts, rails=WIDE_RAILS)
     plan = build(site)
     written = [name for host in plan.hosts if host.probe is not None for name in host.probe.segments]
     assert {name: written.count(name) for name in written} == {f"gpu{n}": 8 for n in range(1, 21)}
@@ -298,6 +298,28 @@ def test_a_site_without_a_master_still_plans_its_flash():
     assert plan.host("gpu1").cache is None
     assert plan.host("gpu1").storage is not None
     assert any("mooncake_masters" in warning for warning in plan.warnings)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_all_parts_of_a_plan_agree(hosts: int, boxes: int, ssds: int, chance: random.Random):
+    members = [gpu_host(n, wide=True, groups=MASTER if n == 1 else ("gpu_hosts",)) for n in range(1, hosts + 1)]
+    members += [box_host(n, ssds, wide=True) for n in range(1, boxes + 1)]
+    chance.shuffle(members)
+    plan = build(lab_site(*members, rails=WIDE_RAILS))
+    admitted = {item.uuid: item.allowed_hosts for host in plan.hosts if host.target for item in host.target.namespaces}
+    mounted = [(mount.uuid, host) for host in plan.hosts if host.storage for mount in host.storage.mounts]
+    assert len(mounted) == len(admitted) == boxes * ssds
+    for uuid, host in mounted:
+        assert host.connect is not None and host.cache is not None and host.cache.store is not None
+        assert admitted[uuid] == (host.connect.host_nqn,)
+        assert [item.namespace_uuid for item in host.cache.store.instances].count(uuid) == 1
+    for host in plan.hosts:
+        if host.cache is not None and host.cache.store is not None:
+            ports = [port for item in host.cache.store.instances for port in (item.rpc_port, item.http_port)]
+            assert len(set(ports)) == len(ports)
+    segments = {name for host in plan.hosts if host.probe for names in host.probe.segments.values() for name in names}
+    assert len(segments) == boxes * ssds
 
 
 def test_a_plan_is_frozen():

@@ -102,6 +102,18 @@ def test_no_plan_is_made_when_told_so(tmp_path):
     assert found["gpu1"]["connect"] is None
 
 
+def test_a_named_plan_does_not_leak_into_the_site(tmp_path):
+    site = write_inventory(tmp_path / "site")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"hosts": [{"name": "gpu1", "connect": {"site": "x"}}]}), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "g35ctl.cli.main", "-i", str(site), "plan"], capture_output=True, text=True, check=False,
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "G35_PLAN_FILE": str(plan)}, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 namespaces" in done.stdout
+
+
 def test_two_inventories_are_not_planned_by_halves(tmp_path):
     done = play(tmp_path, write_inventory(tmp_path / "one"), write_inventory(tmp_path / "two"))
     assert done.returncode != 0
