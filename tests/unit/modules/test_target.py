@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.g35 import ssd
 from ansible.module_utils.g35.converge import Outcome, act
+from ansible.module_utils.g35.host import Host, Result
 from ansible.module_utils.g35.plans import TargetPlan
 from ansible.module_utils.g35.schema import dump
 from ansible.module_utils.g35.target import TargetStage, boot_stage, build
@@ -295,3 +298,30 @@ def test_boot_files_carry_the_plan_without_its_files() -> None:
     assert "/usr/lib/g35ctl/g35/boot.py" in paths
     assert {f"/usr/lib/g35ctl/g35/{name}.py" for name in ("target", "nvmet", "ssd", "network")} <= paths
     assert dataclasses.replace(wanted, files=()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("code", "filename", "description", "expected"),
+    [
+        (1, "", "", [("not available", "error")]),
+        (0, "/lib/modules/6.1/updates/dkms/nvmet-rdma.ko", "dummy module", [
+            ("a dummy of the NIC vendor's driver package", "error")]),
+        (0, "/lib/modules/6.1/kernel/drivers/nvme/target/nvmet-rdma.ko", "NVMe target", []),
+    ],
+)  # fmt: skip
+def test_kernel_modules_are_judged_before_loading(
+    tmp_path: Path, code: int, filename: str, description: str, expected: list[tuple[str, str]]
+) -> None:
+    def answer(argv: Sequence[str], stdin: str | None, timeout: float) -> Result:
+        return Result(argv, code, filename if "filename" in argv else description, "")
+
+    found = ssd.module_findings(Host(str(tmp_path), runner=answer), ["nvmet_rdma"])
+    assert [(item.observed, item.severity) for item in found] == expected
+
+
+def test_modules_of_two_origins_are_a_warning(tmp_path: Path) -> None:
+    def answer(argv: Sequence[str], stdin: str | None, timeout: float) -> Result:
+        return Result(argv, 0, f"/lib/modules/6.1/{'kernel' if argv[-1] == 'nvmet' else 'updates'}/x.ko", "")
+
+    found = ssd.module_findings(Host(str(tmp_path), runner=answer), ["nvmet", "nvmet_rdma"])
+    assert [item.severity for item in found] == ["warning"]
