@@ -68,8 +68,8 @@ state:
   type: dict
 """
 
-from ansible.module_utils.g35.storage import build
-from ansible.module_utils.g35.module import run_stage_module
+from ansible.module_utils.g35.module import run_stage_module  # noqa: E402
+from ansible.module_utils.g35.storage import build  # noqa: E402
 
 if __name__ == "__main__":
     run_stage_module(build)

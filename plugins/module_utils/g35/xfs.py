@@ -65,9 +65,9 @@ def read_content(host: Host, device: str, site: str, namespace_uuid: str, size: 
     """Look at a device. Empty means: no signature that blkid knows, and nothing but zeros in its first and last MiB."""
     try:
         found = read_superblock(_read(host, device, 0, 4096))
-        if found is not None and found.label == label_of(namespace_uuid):
-            if found.uuid == file_system_uuid(site, namespace_uuid):
-                return Content(UNFINISHED if found.in_progress else OURS, "XFS %s" % found.label)
+        wanted = (label_of(namespace_uuid), file_system_uuid(site, namespace_uuid))
+        if found is not None and (found.label, found.uuid) == wanted:
+            return Content(UNFINISHED if found.in_progress else OURS, "XFS %s" % found.label)
         head = _read(host, device, 0, _MIB)
         tail = _read(host, device, max(0, size - _MIB), _MIB)
     except OSError as error:
