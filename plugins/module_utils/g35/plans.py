@@ -77,6 +77,64 @@ class TargetPlan:
 
 
 @dataclass(frozen=True)
+class SpdkAccess:
+    """How a box that runs SPDK is driven, and what its transport and subsystems are made with."""
+
+    socket: str = field(metadata=_doc("JSON-RPC socket on the controller: local, or forwarded from the box by ssh"))
+    max_queue_depth: int = field(default=128, metadata=_doc("Entries per queue of the transport"))
+    max_io_qpairs: int = field(default=127, metadata=_doc("I/O queue pairs per controller of the transport"))
+    ana: bool = field(default=True, metadata=_doc("Whether subsystems report ANA"))
+    min_cntlid: int = field(default=1, metadata=_doc("Lowest controller identifier; disjoint between two heads"))
+    max_cntlid: int = field(default=65519, metadata=_doc("Highest controller identifier"))
+    dhchap_key: str = field(
+        default="", metadata=_doc("Name of the owner's DH-HMAC-CHAP key in the target's keyring, {host} is the owner")
+    )
+    dhchap_controller_key: str = field(
+        default="", metadata=_doc("Name of the controller's DH-HMAC-CHAP key in the target's keyring")
+    )
+
+
+@dataclass(frozen=True)
+class RedfishInterface:
+    """A data port of the box that gets its address through Redfish."""
+
+    path: str = field(metadata=_doc("EthernetInterface resource, /redfish/v1/..."))
+    address: str = field(metadata=_doc("IPv4 address it is to have"))
+    netmask: str = field(metadata=_doc("Network mask of its rail"))
+    mtu: int = field(metadata=_doc("MTU, bytes"))
+
+
+@dataclass(frozen=True)
+class RedfishAccess:
+    """How the management processors of a box are reached. The password is no part of a plan."""
+
+    addresses: Tuple[str, ...] = field(metadata=_doc("Management addresses, address or address:port, of one chassis"))
+    username: str = field(metadata=_doc("Account"))
+    ca_file: str = field(default="", metadata=_doc("CA certificates on the controller; empty for the system's"))
+    interfaces: Tuple[RedfishInterface, ...] = field(default=(), metadata=_doc("Data ports to address"))
+    settle_seconds: float = field(default=20.0, metadata=_doc("Time an address takes to answer, seconds"))
+
+
+@dataclass(frozen=True)
+class BoxPlan:
+    """What a box that nobody logs in to is to export, and how it is reached."""
+
+    site: str = field(metadata=_doc("Name of the site"))
+    box: str = field(metadata=_doc("Inventory name of the box"))
+    driver: str = field(metadata=_doc("spdk, redfish or discovery"))
+    portals: Tuple[Portal, ...] = field(metadata=_doc("Portals it listens on"))
+    namespaces: Tuple[TargetNamespace, ...] = field(
+        metadata=_doc("Namespaces it exports; the device is a bdev with spdk and empty otherwise")
+    )
+    owners: Dict[str, str] = field(
+        default_factory=dict, metadata=_doc("Host NQN to inventory name, for every owner of its namespaces")
+    )
+    run_on: str = field(default="", metadata=_doc("Host that asks the box; empty for the controller"))
+    spdk: Optional[SpdkAccess] = field(default=None, metadata=_doc("Access with driver spdk"))
+    redfish: Optional[RedfishAccess] = field(default=None, metadata=_doc("Access with driver redfish"))
+
+
+@dataclass(frozen=True)
 class FabricPort:
     """A data NIC port on a rail."""
 
