@@ -130,6 +130,8 @@ class Deployment:
     def _apply(self, stage: str) -> None:
         plan = self.session.plan
         taking_part = [name for name in participants(plan, stage) if name in self.hosts]
+        if not taking_part:
+            return
         held = [name for name in taking_part if self._is_held(name, stage)]
         left_out = [name for name in taking_part if name in self.lost or self._stands_on_a_lost_box(name, stage)]
         todo = tuple(name for name in taking_part if name not in left_out and name not in held)

@@ -59,10 +59,10 @@ class PlainLines:
         self._started = time.monotonic()
 
     def begin(self, title: str, stages: Sequence[str], hosts: Sequence[str]) -> None:
-        self.say(f"{title}: {len(hosts)} hosts, stages {', '.join(stages)}")
+        self.say(f"{title}: {_hosts(len(hosts))}, stages {', '.join(stages)}")
 
     def stage_started(self, stage: str, hosts: Sequence[str]) -> None:
-        self.say(f"{stage}: started on {len(hosts)} {'host' if len(hosts) == 1 else 'hosts'}")
+        self.say(f"{stage}: started on {_hosts(len(hosts))}")
 
     def task(self, event: TaskEvent) -> None:
         if event.outcome in ("failed", "unreachable") or event.changed:
@@ -189,6 +189,10 @@ class LiveTable:
         if seconds is None:
             return ""
         return f"{time.monotonic() + seconds:.0f}" if seconds < 0 else f"{seconds:.1f}"
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def counts(hosts: Mapping[str, str], separator: str = ", ") -> str:
