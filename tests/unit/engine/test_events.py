@@ -32,15 +32,15 @@ def task(event: str, action: str, res: dict, **data: object) -> TaskEvent:
 @pytest.mark.parametrize(
     ("event", "action", "res", "executions"),
     [
-        ("runner_on_ok", "ansible.legacy.g35_connect", {"changed": False}, 1),
-        ("runner_on_failed", "ansible.legacy.g35_connect", {"msg": "no"}, 1),
+        ("runner_on_ok", "g35_connect", {"changed": False}, 1),
+        ("runner_on_failed", "g35_connect", {"msg": "no"}, 1),
         ("runner_on_ok", "ansible.builtin.copy", {"changed": True}, 2),
         ("runner_on_ok", "ansible.builtin.set_fact", {}, 0),
         ("runner_on_ok", "ansible.builtin.validate_argument_spec", {}, 0),
         ("runner_on_ok", "ansible.builtin.command", {"results": [{}, {"skipped": True}, {}]}, 2),
         ("runner_on_ok", "ansible.builtin.command", {"attempts": 3}, 3),
-        ("runner_on_skipped", "ansible.legacy.g35_cache", {}, 0),
-        ("runner_on_unreachable", "ansible.legacy.g35_cache", {"msg": "timed out"}, 0),
+        ("runner_on_skipped", "g35_cache", {}, 0),
+        ("runner_on_unreachable", "g35_cache", {"msg": "timed out"}, 0),
     ],
 )
 def test_counts_executions_on_the_host_and_only_those(event: str, action: str, res: dict, executions: int) -> None:
@@ -51,7 +51,7 @@ def test_carries_findings_changes_and_state_of_our_modules() -> None:
     finding = {"check": "connect.path", "severity": "error"}
     change = {"what": "path", "before": "none", "after": "live"}
     found = task(
-        "runner_on_ok", "ansible.legacy.g35_connect",
+        "runner_on_ok", "g35_connect",
         {"changed": True, "findings": [finding], "changes": [change], "state": {"controllers": 2}},
     )  # fmt: skip
     assert (found.action, found.changed, found.seconds) == ("g35_connect", True, 1.235)
@@ -63,7 +63,7 @@ def test_carries_findings_changes_and_state_of_our_modules() -> None:
 def test_arguments_contents_and_environment_never_reach_a_record() -> None:
     secret = "canary-4711"
     found = task(
-        "runner_on_failed", "ansible.legacy.g35_cache",
+        "runner_on_failed", "g35_cache",
         {
             "msg": "refused", "invocation": {"module_args": {"plan": {"files": [{"content": secret}]}}},
             "diff": {"after": secret}, "environment": {"TOKEN": secret}, "plan": secret,
@@ -95,6 +95,6 @@ def test_what_ansible_says_outside_tasks_is_kept_as_talk() -> None:
 
 
 def test_a_record_is_json_and_holds_no_state() -> None:
-    record = task("runner_on_ok", "ansible.legacy.g35_verify", {"state": {"target": {}}}).record()
+    record = task("runner_on_ok", "g35_verify", {"state": {"target": {}}}).record()
     assert "state" not in record
     assert json.loads(json.dumps(record, default=dict))["event"] == "task"
