@@ -69,7 +69,7 @@ def checks(result: dict[str, Any]) -> list[str]:
     ],
 )  # fmt: skip
 def test_supported_systems_pass(tmp_path: Path, release: str) -> None:
-    result = aggregate.preflight(host(tmp_path, release), {}, lambda name: pytest.fail(name))
+    result = aggregate.preflight(host(tmp_path, release), {}, pytest.fail)
     assert checks(result) == []
     assert not result["failed"]
 
@@ -78,7 +78,7 @@ def test_supported_systems_pass(tmp_path: Path, release: str) -> None:
     "release", ['ID=debian\nVERSION_ID="11"\n', 'ID=fedora\nVERSION_ID="40"\n', 'ID="rhel"\nVERSION_ID="90.1"\n', ""]
 )
 def test_an_unsupported_system_is_an_error_and_never_passes_silently(tmp_path: Path, release: str) -> None:
-    result = aggregate.preflight(host(tmp_path, release), {}, lambda name: pytest.fail(name))
+    result = aggregate.preflight(host(tmp_path, release), {}, pytest.fail)
     assert "system.supported" in checks(result)
     assert result["failed"]
     assert "Debian 12" in result["msg"]
@@ -95,7 +95,7 @@ def test_all_missing_packages_are_one_finding_with_one_command(tmp_path: Path) -
 
 
 def test_an_unsynchronized_clock_is_told_and_stops_nothing(tmp_path: Path) -> None:
-    result = aggregate.preflight(host(tmp_path, synchronized="no"), {}, lambda name: pytest.fail(name))
+    result = aggregate.preflight(host(tmp_path, synchronized="no"), {}, pytest.fail)
     assert [(item["check"], item["severity"]) for item in result["findings"]] == [("system.time", "warning")]
     assert not result["failed"]
 
@@ -129,7 +129,7 @@ def test_a_plan_that_does_not_load_is_a_finding_of_its_stage(tmp_path: Path) -> 
 
 
 def test_system_facts_are_part_of_the_state(tmp_path: Path) -> None:
-    state = aggregate.verify(host(tmp_path), {}, lambda name: pytest.fail(name))["state"]["system"]
+    state = aggregate.verify(host(tmp_path), {}, pytest.fail)["state"]["system"]
     assert (state["id"], state["version"], state["kernel"]) == ("debian", "12", "6.1.0")
     assert state["python"].startswith(f"{sys.version_info[0]}.")
     assert state["time_synchronized"] is True

@@ -62,7 +62,7 @@ def test_connection_variables_are_read_as_ansible_reads_them() -> None:
         "h",
         {
             "ansible_host": "192.0.2.9", "ansible_port": "2222",
-            "ansible_ssh_common_args": "-o IdentitiesOnly=yes -o UserKnownHostsFile=/a/known -o StrictHostKeyChecking=yes",
+            "ansible_ssh_common_args": "-o IdentitiesOnly=yes -o UserKnownHostsFile=/a/known",
         },
     )  # fmt: skip
     assert found == Connection("h", "192.0.2.9", 2222, True, ("/a/known",))
