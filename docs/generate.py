@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pydantic import BaseModel  # noqa: E402
+from pydantic import BaseModel, SecretStr  # noqa: E402
 from pydantic.fields import FieldInfo  # noqa: E402
 
 import g35ctl  # noqa: E402, F401  (makes the shared code importable)
@@ -42,6 +42,7 @@ VARIABLES: Mapping[str, tuple[type[BaseModel], str]] = {
 # role -> stage plan it takes
 ROLES = {
     "ebof_target": "target",
+    "ebof_box": "box",
     "roce_host": "fabric",
     "nvme_host": "connect",
     "kv_storage": "storage",
@@ -90,7 +91,7 @@ def field_type(kind: Any, metadata: list[Any]) -> str:
         return "list of mappings" if is_model(members(inner)[0]) else f"list of {field_type(inner, [])}"
     if is_model(kind):
         return "mapping"
-    names = {str: "text", int: "integer", float: "number", bool: "boolean", uuid.UUID: "UUID"}
+    names = {str: "text", int: "integer", float: "number", bool: "boolean", uuid.UUID: "UUID", SecretStr: "secret text"}
     return names[kind]
 
 
@@ -108,7 +109,7 @@ def default_of(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value == ():
+    if value is None or value == () or isinstance(value, SecretStr):
         return ""
     if isinstance(value, BaseModel):
         return "as below"
@@ -169,7 +170,7 @@ def variables_page() -> str:
     lines += [
         "## Variables of the roles",
         "",
-        "The roles take their part of the plan: `g35_target_plan`, `g35_fabric_plan`, `g35_connect_plan`,"
+        "The roles take their part of the plan: `g35_target_plan`, `g35_box_plan`, `g35_fabric_plan`, `g35_connect_plan`,"
         " `g35_storage_plan`, `g35_cache_plan`, `g35_probe_plan` and `g35_switch_plan`. g35ctl"
         " computes them from the variables above, under plain `ansible-playbook` too; their fields are in each role's"
         " `meta/argument_specs.yml`. `g35_action` says what a role does (`preflight`, `apply`, `verify`, `drain`,"

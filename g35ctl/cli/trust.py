@@ -32,12 +32,12 @@ def trust(
     from g35ctl.engine.connections import connections
     from g35ctl.engine.folder import state_directory
     from g35ctl.engine.planning import make_plan
-    from g35ctl.engine.stages import select_hosts
+    from g35ctl.engine.stages import logged_in, select_hosts
 
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
     site, plan = make_plan(path)
-    found = connections(path, select_hosts(site, plan, limit))
+    found = connections(path, logged_in(plan, select_hosts(site, plan, limit)))
     keys, silent = hostkeys.fetch(found)
     pinned = state_directory(path) / "known_hosts"
     named = dict.fromkeys(Path(name).expanduser() for item in found for name in item.known_hosts)

@@ -65,7 +65,7 @@ class Talk:
 
 
 def short_action(name: str) -> str:
-    """``ansible.legacy.g35_connect`` -> ``g35_connect``."""
+    """``g35_connect`` -> ``g35_connect``."""
     return name.rpartition(".")[2]
 
 

@@ -43,6 +43,8 @@ def stage_plans(host: HostPlan, stage: str) -> tuple[str, ...]:
     if stage == "validate":
         return tuple(name for name in have if name == "probe")
     if stage == "target":
+        if "box" in have:
+            return ("box",)
         return tuple(name for name in have if name in ("fabric", "target")) if "target" in have else ()
     if stage == "fabric" and "target" in have:
         return ()
@@ -55,6 +57,11 @@ def stage_of(host: HostPlan, plan_name: str) -> str:
         if plan_name in stage_plans(host, stage):
             return stage
     return "validate" if plan_name == "probe" else "preflight"
+
+
+def logged_in(plan: Plan, hosts: Collection[str]) -> tuple[str, ...]:
+    """Those of ``hosts`` that ssh goes to: all but boxes that are reached through their own interface only."""
+    return tuple(host.name for host in plan.hosts if host.name in hosts and set(host.stages()) - {"box"})
 
 
 def participants(plan: Plan, stage: str) -> tuple[str, ...]:

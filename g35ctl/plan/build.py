@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ansible.module_utils.g35.plans import Wheel
 
+from g35ctl.plan.box import plan_box
 from g35ctl.plan.cache import plan_cache
 from g35ctl.plan.connect import plan_connect
 from g35ctl.plan.context import Context, Paths, WheelSet
@@ -75,6 +76,7 @@ def _host(context: Context, host: SiteHost) -> HostPlan:
     bare = HostPlan(
         host.name,
         target=plan_target(context, host),
+        box=plan_box(context, host),
         fabric=plan_fabric(context, host),
         connect=plan_connect(context, host),
         storage=plan_storage(context, host),
@@ -100,7 +102,7 @@ def _stage_hosts(hosts: tuple[HostPlan, ...]) -> dict[str, tuple[str, ...]]:
     """Which hosts take part in each stage. A box's RoCE settings belong to its stage ``target``."""
     found = {
         "preflight": [host.name for host in hosts if host.stages()],
-        "target": [host.name for host in hosts if host.target is not None],
+        "target": [host.name for host in hosts if host.target is not None or host.box is not None],
         "fabric": [host.name for host in hosts if host.fabric is not None and host.target is None],
         "connect": [host.name for host in hosts if host.connect is not None],
         "storage": [host.name for host in hosts if host.storage is not None],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from ansible.module_utils.g35.plans import Wheel
 
@@ -29,6 +30,10 @@ class Paths:
 
     inventory: str = "."
     wheelhouses: str = "wheelhouse"
+
+    def resolve(self, path: str) -> str:
+        """A path that the site states: absolute, below the user's home, or relative to the inventory."""
+        return str(Path(self.inventory) / Path(path).expanduser())
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ def plan_digest(hosts: Iterable[HostPlan]) -> str:
 
 def host_stage_digest(host: HostPlan, stage: str) -> str:
     """SHA-256 of a host's plan for a stage. ``target`` of a box includes its RoCE settings: that stage applies both."""
+    if stage == "target" and host.box is not None:
+        return _digest((host.box,))
     if stage == "target" and host.target is not None:
         return _digest((host.target, host.fabric))
     if stage == "fabric" and host.target is not None:

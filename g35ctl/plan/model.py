@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ansible.module_utils.g35.plans import (
+    BoxPlan,
     CachePlan,
     ConnectPlan,
     FabricPlan,
@@ -26,9 +27,10 @@ from g35ctl.plan.switch.model import SwitchPlan
 STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "validate")
 """Stages in order. ``target`` (boxes) and ``fabric`` (hosts) run side by side; ``connect`` waits for both."""
 
-StagePlan = TargetPlan | FabricPlan | ConnectPlan | StoragePlan | CachePlan | ProbePlan
+StagePlan = TargetPlan | BoxPlan | FabricPlan | ConnectPlan | StoragePlan | CachePlan | ProbePlan
 STAGE_PLANS: Mapping[str, type[StagePlan]] = {
     "target": TargetPlan,
+    "box": BoxPlan,
     "fabric": FabricPlan,
     "connect": ConnectPlan,
     "storage": StoragePlan,
@@ -56,6 +58,7 @@ class HostPlan:
 
     name: str
     target: TargetPlan | None = None
+    box: BoxPlan | None = None
     fabric: FabricPlan | None = None
     connect: ConnectPlan | None = None
     storage: StoragePlan | None = None
@@ -63,7 +66,8 @@ class HostPlan:
     probe: ProbePlan | None = None
 
     def stages(self) -> tuple[str, ...]:
-        """The stage plans this host has, in stage order (``probe`` belongs to stage validate)."""
+        """The stage plans this host has, in stage order (``probe`` belongs to stage validate, ``box`` to
+        stage target: a box that nobody logs in to)."""
         return tuple(name for name in STAGE_PLANS if getattr(self, name) is not None)
 
     def variables(self) -> dict[str, Any]:

@@ -27,26 +27,28 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
             device=item.device,
             serial=item.serial or serial(item.uuid),
             model=MODEL,
-            allowed_hosts=_allowed(context, host.name, item.nqn),
+            allowed_hosts=allowed_hosts(context, host.name, item.nqn),
         )
         for item in sorted(box.namespaces, key=lambda item: (item.nqn, item.nsid))
         if item.device is not None
     )
-    return TargetPlan(context.site.identity.name, _portals(context, box), namespaces)
+    return TargetPlan(context.site.identity.name, portals(context, box), namespaces)
 
 
-def _allowed(context: Context, box: str, nqn: str) -> tuple[str, ...]:
+def allowed_hosts(context: Context, box: str, nqn: str) -> tuple[str, ...]:
+    """Host NQNs that a subsystem of a box admits: its owner's, or none."""
     owner = context.owner_nqns.get((box, nqn))
     return (owner,) if owner is not None else ()
 
 
-def _portals(context: Context, box: Box) -> tuple[Portal, ...]:
+def portals(context: Context, box: Box) -> tuple[Portal, ...]:
+    """Portals of a box in rail order, each with the number of its nvmet port."""
     taken: set[int] = set()
-    portals = []
+    found = []
     order = context.rail_order
     for item in sorted(box.portals, key=lambda item: (order.get(item.rail, len(order)), str(item.address), item.port)):
         number = port_id(item, taken)
         taken.add(number)
         family = f"ipv{item.address.version}"
-        portals.append(Portal(str(item.address), item.rail, context.protocol, item.port, family, number))
-    return tuple(portals)
+        found.append(Portal(str(item.address), item.rail, context.protocol, item.port, family, number))
+    return tuple(found)

@@ -39,7 +39,7 @@ RESERVED = {
     "g35_allow_disruptive": "set allow_disruptive in g35_site instead",
     **{
         f"g35_{stage}_plan": "computed by the planner; remove it from the inventory"
-        for stage in ("target", "fabric", "connect", "storage", "cache", "probe", "switch")
+        for stage in ("target", "box", "fabric", "connect", "storage", "cache", "probe", "switch")
     },
 }
 

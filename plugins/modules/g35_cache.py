@@ -40,7 +40,7 @@ author: [g35ctl]
 
 EXAMPLES = r"""
 - name: Bring Mooncake to its plan
-  ansible.legacy.g35_cache:
+  g35_cache:
     plan: "{{ g35_cache_plan }}"
 """
 

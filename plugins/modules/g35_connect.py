@@ -43,12 +43,12 @@ author: [g35ctl]
 
 EXAMPLES = r"""
 - name: Show what would be connected
-  ansible.legacy.g35_connect:
+  g35_connect:
     plan: "{{ g35_connect_plan }}"
   check_mode: true
 
 - name: Disconnect this host in good order
-  ansible.legacy.g35_connect:
+  g35_connect:
     action: drain
     plan: "{{ g35_connect_plan }}"
 """

@@ -43,7 +43,7 @@ author: [g35ctl]
 
 EXAMPLES = r"""
 - name: Write values through the flash of every owner
-  ansible.legacy.g35_kv_probe:
+  g35_kv_probe:
     action: write
     plan: "{{ g35_probe_plan }}"
     token: "20261201"

@@ -36,7 +36,7 @@ author:
 
 EXAMPLES = r"""
 - name: Check a host before anything is changed on it
-  ansible.legacy.g35_preflight:
+  g35_preflight:
     fabric: "{{ g35_fabric_plan }}"
     connect: "{{ g35_connect_plan }}"
 """

@@ -42,11 +42,11 @@ author: [g35ctl]
 
 EXAMPLES = r"""
 - name: Mount what this host owns
-  ansible.legacy.g35_storage:
+  g35_storage:
     plan: "{{ g35_storage_plan }}"
 
 - name: Read the mounts and their markers
-  ansible.legacy.g35_storage:
+  g35_storage:
     action: verify
     plan: "{{ g35_storage_plan }}"
 """

@@ -35,7 +35,7 @@ author:
 
 EXAMPLES = r"""
 - name: Read back every stage of a host
-  ansible.legacy.g35_verify:
+  g35_verify:
     fabric: "{{ g35_fabric_plan }}"
     connect: "{{ g35_connect_plan }}"
 """
