@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from g35ctl.engine import failures as told
-from g35ctl.engine.ledger import Ledger, content_digest, first_stage_to_apply, save_ownership
+from g35ctl.engine.ledger import Ledger, content_digest, first_stage_to_apply, save_ownership, site_digest
 from g35ctl.engine.proof import Proof, prove
 from g35ctl.engine.reading import Reading, read_back
 from g35ctl.engine.run import Failure, Run, StageResult
@@ -256,8 +256,13 @@ class Deployment:
             for stage in self.results
             if stage.stage != "verify"
         )
-        self.proof = prove(self.session, self.reading if untouched else None)
+        digest = site_digest(plan, self.content)
+        standing = self.ledger.proof(digest) if untouched else None
+        self.proof = prove(self.session, self.reading if untouched else None, standing)
         self.failures.extend(self.proof.failures)
+        if standing is None and self.proof.verdicts and not self.proof.failed and not self.proof.failures:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            self.ledger.record_proof(digest, now, self.session.folder.identifier)
         for result in self.proof.stages:
             self._stage_ended(result)
 

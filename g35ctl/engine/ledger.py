@@ -19,7 +19,7 @@ from g35ctl.content import content_root
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error
 from g35ctl.plan.digest import host_stage_digest
-from g35ctl.plan.model import HostPlan
+from g35ctl.plan.model import HostPlan, Plan
 
 SCHEMA_VERSION = 1
 #: directories whose content decides what a stage does to a host
@@ -50,6 +50,11 @@ def content_digest(root: Path | None = None) -> str:
 def stage_digest(host: HostPlan, stage: str, content: str) -> str:
     """Digest of everything that a stage makes of this host: its plans and the content that applies them."""
     return hashlib.sha256(f"{host_stage_digest(host, stage)} {content}".encode()).hexdigest()
+
+
+def site_digest(plan: Plan, content: str) -> str:
+    """Digest of everything that is planned for the site, and of the content that applies it."""
+    return hashlib.sha256(f"{plan.digest} {content}".encode()).hexdigest()
 
 
 def write_atomically(path: Path, data: Any, mode: int = 0o600) -> None:
@@ -99,6 +104,7 @@ class Ledger:
             host: {stage: Entry(**entry) for stage, entry in stages.items()}
             for host, stages in data.get("hosts", {}).items()
         }
+        self._proof = Entry(**data["proof"]) if data.get("proof") else None
 
     def entry(self, host: str, stage: str) -> Entry | None:
         """What is recorded of a host's stage."""
@@ -117,12 +123,23 @@ class Ledger:
             if hosts:
                 self._save()
 
-    def forget(self, hosts: Sequence[str], stages: Sequence[str]) -> None:
-        """The stages are about to be applied again: until that has ended well, nothing is known of them."""
+    def record_proof(self, digest: str, time: str, run: str) -> None:
+        """The whole site, as planned in ``digest``, passed its validation just now."""
         with self._guard:
+            self._proof = Entry(digest, time, run)
+            self._save()
+
+    def proof(self, digest: str) -> Entry | None:
+        """The validation that still stands for this plan: nothing was applied to any host since."""
+        return self._proof if self._proof is not None and self._proof.digest == digest else None
+
+    def forget(self, hosts: Sequence[str], stages: Sequence[str]) -> None:
+        """The stages are about to be applied again: until that has ended well, nothing is known of them or proven."""
+        with self._guard:
+            proven, self._proof = self._proof, None
             known = [self._hosts[host] for host in hosts if host in self._hosts]
             dropped = [stages_of.pop(stage) for stages_of in known for stage in stages if stage in stages_of]
-            if dropped:
+            if dropped or proven:
                 self._save()
 
     def _save(self) -> None:
@@ -131,7 +148,8 @@ class Ledger:
             for host, stages in self._hosts.items()
             if stages
         }
-        write_atomically(self.path, {"schema_version": SCHEMA_VERSION, "hosts": hosts})
+        proof = vars(self._proof) if self._proof else None
+        write_atomically(self.path, {"schema_version": SCHEMA_VERSION, "hosts": hosts, "proof": proof})
 
 
 def first_stage_to_apply(host: HostPlan, holding: Sequence[str]) -> str:

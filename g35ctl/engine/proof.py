@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from g35ctl.engine.failures import from_event
+from g35ctl.engine.ledger import Entry
 from g35ctl.engine.reading import Reading, probe, read_back
 from g35ctl.engine.run import Failure, StageResult
 from g35ctl.engine.session import Session
@@ -30,8 +31,13 @@ class Proof:
         return any(verdict.grade is Grade.FAIL for verdict in self.verdicts)
 
 
-def prove(session: Session, reading: Reading | None = None) -> Proof:
-    """Judge the site. ``reading`` saves reading it again when nothing was changed since it was taken."""
+def prove(session: Session, reading: Reading | None = None, standing: Entry | None = None) -> Proof:
+    """Judge the site.
+
+    ``reading`` saves reading it again when nothing was changed since it was taken. ``standing`` is an earlier
+    validation of the very same plan since which nothing was applied: values are then not written again, because that
+    takes memory from whatever the pool is serving.
+    """
     from g35ctl.validate.functional import judge
 
     everyone = participants(session.plan, "preflight")
@@ -47,7 +53,7 @@ def prove(session: Session, reading: Reading | None = None) -> Proof:
         executions.update(reading.played.executions)
     answering = tuple(name for name in probing if name in reading.findings)
     probes: dict[str, dict[str, Any]] = {}
-    if answering and not session.interrupt.requested():
+    if answering and standing is None and not session.interrupt.requested():
         played, probes = probe(session, answering)
         for host, brought in probes.items():
             session.remember(host, "probe", brought)
@@ -60,9 +66,23 @@ def prove(session: Session, reading: Reading | None = None) -> Proof:
             executions[host] = executions.get(host, 0) + count
     if session.interrupt.requested():
         return Proof((), tuple(failures), (StageResult("validate", dict.fromkeys(everyone, "interrupted"), seconds),))
-    verdicts = judge(session.plan, session.states, reading.findings, probes, EVIDENCE)
+    verdicts = judge(session.plan, session.states, reading.findings, probes if standing is None else None, EVIDENCE)
+    if standing is not None:
+        verdicts = (*verdicts, _standing(standing))
     for host in {item.host for item in failures} | {item.host for item in verdicts if item.grade is Grade.FAIL}:
         if host:
             outcomes[host] = "failed"
     result = StageResult("validate", outcomes, round(seconds, 2), executions, changed)
     return Proof(tuple(verdicts), tuple(failures), (result,))
+
+
+def _standing(entry: Entry) -> Verdict:
+    return Verdict(
+        suite="functional",
+        check="flash.values",
+        grade=Grade.SKIP,
+        observed=f"proven at {entry.time} by run {entry.run}; nothing was applied since",
+        expected="values come back from flash byte-equal on every host",
+        remedy="g35ctl validate proves it again",
+        evidence=EVIDENCE,
+    )

@@ -20,6 +20,7 @@ from g35ctl.engine.run import StageResult
 from g35ctl.engine.runner import Play, Played
 from g35ctl.engine.session import Session
 from g35ctl.exits import Exit
+from g35ctl.validate.verdict import Grade, Verdict
 
 ACTIONS = {"target": "g35_target", "fabric": "g35_fabric", "verify": "g35_verify", "preflight": "g35_preflight"}
 
@@ -56,6 +57,8 @@ class Tier:
     before_play: Callable[[Play], None] = lambda play: None
     interrupt: Never = field(default_factory=Never)
     changed: bool = True
+    proofs: list[str] = field(default_factory=list)
+    grade: Grade = Grade.PASS
 
     def deploy(self, **options: object) -> Deployed:
         self.plays.clear()
@@ -93,9 +96,16 @@ class Tier:
 @pytest.fixture
 def tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tier:
     result = StageResult("validate", {"gpu1": "ok", "gpu2": "ok"}, 0.0)
-    monkeypatch.setattr(deploy_module, "prove", lambda session, reading: Proof((), (), (result,)))
+    tier = Tier(tmp_path / ".g35")
+
+    def prove(session, reading, standing) -> Proof:
+        tier.proofs.append("standing" if standing else "read" if reading else "whole")
+        verdict = Verdict("functional", "x", tier.grade, "o", "e")
+        return Proof((verdict,), (), (result,))
+
+    monkeypatch.setattr(deploy_module, "prove", prove)
     monkeypatch.setattr(deploy_module, "content_digest", lambda: "content")
-    return Tier(tmp_path / ".g35")
+    return tier
 
 
 def error(stage: str) -> dict:
@@ -232,3 +242,21 @@ def test_only_keeps_what_is_known_of_other_stages(tier: Tier) -> None:
     assert tier.plays == [("fabric", ("gpu1", "gpu2"))]
     tier.deploy()
     assert tier.stages() == ["verify"]
+
+
+def test_a_passed_validation_stands_until_something_is_applied(tier: Tier) -> None:
+    tier.deploy()
+    tier.deploy()
+    tier.deploy(only=("cache",))
+    tier.deploy()
+    tier.deploy()
+    tier.deploy(resume=False)
+    assert tier.proofs == ["whole", "standing", "read", "standing", "whole"]
+
+
+def test_a_failed_validation_is_exit_7_and_is_made_again(tier: Tier) -> None:
+    tier.grade = Grade.FAIL
+    assert tier.deploy().run.exit_code is Exit.THRESHOLDS_MISSED
+    tier.grade = Grade.PASS
+    assert tier.deploy().run.exit_code is Exit.OK
+    assert tier.proofs == ["whole", "read"]
