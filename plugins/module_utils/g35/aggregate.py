@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from . import host_checks
 from .converge import Finding, Stage
 from .host import Host, facts
 from .schema import SchemaError
@@ -25,6 +26,7 @@ def preflight(host: Host, plans: Mapping[str, Dict[str, Any]], find: Callable[[s
     """Everything that would stop a deploy on this host, from the system itself to each stage's own preconditions."""
     state = system_state(host)
     judged = system_findings(host, state, plans)
+    judged.extend(_around(host_checks.preflight, host, state, plans))
     for name, plan in _in_order(plans):
         stage, problem = _build(host, name, plan, find)
         if stage is None:
@@ -45,7 +47,22 @@ def verify(host: Host, plans: Mapping[str, Dict[str, Any]], find: Callable[[str]
             continue
         for finding in _guarded(name, lambda stage=stage, name=name: _read(stage, name, state)):  # type: ignore[misc]
             judged.append((name, finding))
+    judged.extend(_around(host_checks.verify, host, state, plans))
     return _result("verify", judged, state)
+
+
+def _around(
+    look: Callable[[Host, Dict[str, Any], Mapping[str, Dict[str, Any]]], List[Tuple[str, Finding]]],
+    host: Host,
+    state: Dict[str, Any],
+    plans: Mapping[str, Dict[str, Any]],
+) -> List[Tuple[str, Finding]]:
+    """What the host's surroundings say; that they cannot be looked at is told, and stops nothing."""
+    try:
+        return look(host, state, plans)
+    except Exception as error:  # any failure to look is a warning: the stages judge for themselves
+        observed = "%s: %s" % (type(error).__name__, error)
+        return [("preflight", Finding("system.read", "host", observed, "readable", "see the host's log", "warning"))]
 
 
 def _read(stage: Stage, name: str, state: Dict[str, Any]) -> List[Finding]:
@@ -140,18 +157,6 @@ def system_findings(
                 str(state["python"]),
                 "Python 3.9 or later",
                 "set ansible_python_interpreter to a newer Python",
-            )
-        )
-    if not state["time_synchronized"]:
-        seen = "not synchronized" if state["time_synchronized"] is False else "unknown"
-        found.append(
-            Finding(
-                "system.time",
-                "clock",
-                seen,
-                "synchronized",
-                "enable chrony or systemd-timesyncd; logs and leases are read across hosts",
-                "warning",
             )
         )
     found.extend(_missing_tools(host, family, plans))

@@ -59,7 +59,7 @@ TOOLS: Dict[str, Tuple[Tool, ...]] = {
         Tool("rdma", "iproute2", "iproute"),
         Tool("ethtool", "ethtool", "ethtool"),
     ),
-    "connect": (_MODPROBE, _IP, Tool("nvme", "nvme-cli", "nvme-cli")),
+    "connect": (_MODPROBE, _IP, Tool("nvme", "nvme-cli", "nvme-cli"), Tool("ping", "iputils-ping", "iputils")),
     "storage": (
         Tool("mkfs.xfs", "xfsprogs", "xfsprogs"),
         Tool("blkid", "util-linux", "util-linux"),
