@@ -12,7 +12,8 @@ from typing import Any
 from g35ctl.engine.failures import unreachable
 from g35ctl.engine.run import Failure
 
-_WIDTH = 64
+# Waiting costs a thread and a socket each: wide enough that silent hosts cost their timeout once.
+_WIDTH = 256
 _LOCAL = ("local", "ansible.builtin.local")
 
 

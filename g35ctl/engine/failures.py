@@ -22,6 +22,20 @@ _SSH = (
     ("Connection refused", "ssh.connect", "an ssh server that answers", "check ansible_port and that sshd runs"),
 )  # fmt: skip
 
+# What Ansible says where a module cannot even start -> what was observed.
+_NO_PYTHON = (
+    (re.compile(r"requires a minimum of Python version (?P<least>[\d.]+)\. Current version: (?P<have>[\d.]+)"),
+     "Python {have}"),
+    (re.compile(r"module interpreter '(?P<path>[^']+)' was not found"), "{path} does not exist"),
+    (re.compile(r"(?P<path>/\S*python\S*): (?:No such file or directory|not found)"), "{path} does not exist"),
+    (re.compile(r"No python interpreters found"), "no Python"),
+)  # fmt: skip
+_PYTHON_REMEDY = (
+    "install one beside the system's and name it with ansible_python_interpreter: /usr/bin/python3.11 in the inventory:"
+    " RHEL 8 and 9 family, Anolis 8: dnf install python3.11; openEuler 22.03, KeyarchOS 5: dnf install python3 (3.9)"
+    " or build 3.11 into /opt; Debian, Ubuntu: apt-get install python3"
+)
+
 
 def from_event(event: TaskEvent) -> tuple[Failure, ...]:
     """The failures that one task event tells; empty when it did not fail."""
@@ -31,6 +45,9 @@ def from_event(event: TaskEvent) -> tuple[Failure, ...]:
         return ()
     errors = [item for item in event.findings if item.get("severity") == "error"]
     if not errors:
+        python = _python(event)
+        if python is not None:
+            return (python,)
         return (
             Failure(
                 event.host, event.stage, event.action, event.message or "no message", "success", "see the stage's log"
@@ -48,6 +65,17 @@ def from_event(event: TaskEvent) -> tuple[Failure, ...]:
         )
         for item in errors
     )
+
+
+def _python(event: TaskEvent) -> Failure | None:
+    """No module can run on the host, because its Python is missing or older than this ansible-core accepts."""
+    for pattern, observed in _NO_PYTHON:
+        found = pattern.search(event.message)
+        if found:
+            expected = f"Python {found['least']} or later" if "least" in found.groupdict() else "a Python 3"
+            told = observed.format(**{key: value.strip() for key, value in found.groupdict().items()})
+            return Failure(event.host, event.stage, "host.python", told, expected, _PYTHON_REMEDY)
+    return None
 
 
 def unreachable(stage: str, host: str, message: str) -> Failure:

@@ -111,7 +111,7 @@ def _ping(host: Host, pair: Pair, size: int) -> Tuple[Optional[bool], str]:
 
 
 def _neighbour(host: Host, pair: Pair) -> str:
-    """Hardware address the portal has on this port's network; "routed" where it is behind a gateway; empty if silent."""
+    """Hardware address the portal has on this port's network; "routed" behind a gateway; empty where it is silent."""
     told = host.run(["ip", "-j", "route", "get", pair.address, "from", pair.source_address])
     try:
         if told.ok and json.loads(told.out)[0].get("gateway"):

@@ -1,4 +1,4 @@
-"""What around the stages decides whether a deploy goes well: ssh server, free space, clock, NIC firmware, module sets."""
+"""What around the stages decides how a deploy goes: ssh server, free space, clock, NIC firmware, sets of modules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def needed_space(plans: Mapping[str, Mapping[str, Any]], host: Host) -> Dict[str
 
 
 def free_space(host: Host, path: str) -> Optional[Tuple[int, int]]:
-    """Free bytes for root and free inodes of the file system a path is on or will be on; None where it cannot be told."""
+    """Free bytes and free inodes of the file system a path is on or will be on; None where it cannot be told."""
     while path != "/" and not host.exists(path):
         path = os.path.dirname(path)
     try:
@@ -162,7 +162,7 @@ def module_findings(host: Host, plans: Mapping[str, Mapping[str, Any]]) -> List[
             found.append(
                 Finding(
                     "system.modules", name, "%s with %s" % (own, core), "both from one set",
-                    "install the vendor stack with NVMe-oF (mlnxofedinstall --with-nvmf), rebuild the initramfs, reboot",
+                    "install the vendor stack with NVMe-oF (mlnxofedinstall --with-nvmf), rebuild the initramfs",
                 )
             )  # fmt: skip
     return found
