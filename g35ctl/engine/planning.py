@@ -56,9 +56,14 @@ def _without_collections() -> Iterator[None]:
 
 
 def is_site(inventory: str) -> bool:
-    """Whether an inventory describes a g35ctl site: it, or the variables beside it, mention ``g35_site``.
+    """Whether an inventory describes a g35ctl site: it, or the variables beside it, mention ``g35_site``."""
+    return mentions(inventory, b"g35_site")
 
-    A script's variables cannot be known without running it; one is taken to be a site. Cheap, and never raises: the
+
+def mentions(inventory: str, word: bytes) -> bool:
+    """Whether an inventory, or the variables beside it, hold a word.
+
+    A script's variables cannot be known without running it; one is taken to hold it. Cheap, and never raises: the
     variables plugin asks for inventories that may have nothing to do with g35ctl.
     """
     path = Path(inventory)
@@ -70,7 +75,7 @@ def is_site(inventory: str) -> bool:
         roots = [path]
     files = (file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("*"))))
     return any(
-        b"g35_site" in file.read_bytes()
+        word in file.read_bytes()
         for file in files
         if ".g35" not in file.parts and file.is_file() and os.access(file, os.R_OK)
     )

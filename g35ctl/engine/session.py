@@ -34,6 +34,7 @@ class Interrupt:
     def __init__(self, display: Display) -> None:
         self._event = threading.Event()
         self._display = display
+        self._said = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
@@ -47,14 +48,18 @@ class Interrupt:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # Only a flag: what is interrupted here may be in the middle of printing.
         if self._event.is_set():
             raise KeyboardInterrupt
         self._event.set()
-        self._display.say("stopping: the running stage is ended, nothing new is begun (again to stop at once)")
 
     def requested(self) -> bool:
-        """True once the user asked to stop."""
-        return self._event.is_set()
+        """True once the user asked to stop; says so the first time it is noticed."""
+        asked = self._event.is_set()
+        if asked and not self._said:
+            self._said = True
+            self._display.say("stopping: the running stage is ended, nothing new is begun (again to stop at once)")
+        return asked
 
 
 @dataclass
