@@ -7,7 +7,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 
 scenarios=("$@")
 if [ ${#scenarios[@]} -eq 0 ]; then
-  scenarios=(ebof_target roce_host nvme_host kv_storage mooncake)
+  scenarios=(switch_config ebof_target roce_host nvme_host kv_storage mooncake)
 fi
 
 g35ctl lab up --install-prerequisites

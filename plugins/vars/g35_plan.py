@@ -18,8 +18,8 @@ short_description: Stage plans of a g35ctl site, one variable per stage
 version_added: "0.1.0"
 description:
   - Plans the site that the inventory describes, with the planner of the C(g35ctl) command line, and gives each host
-    C(g35_target_plan), C(g35_fabric_plan), C(g35_connect_plan), C(g35_storage_plan), C(g35_cache_plan) and
-    C(g35_probe_plan) where it takes part in the stage; a switch gets C(g35_switch_plan).
+    C(g35_target_plan), C(g35_box_plan), C(g35_fabric_plan), C(g35_connect_plan), C(g35_storage_plan),
+    C(g35_cache_plan) and C(g35_probe_plan) where it takes part in the stage; a switch gets C(g35_switch_plan).
   - The environment variable C(G35_PLAN_FILE) names a plan in JSON that is taken instead; C(g35ctl deploy) sets it, so
     that a run works from one plan throughout. Set to C(none), no plan is made and the roles take the variables as the
     inventory gives them.
@@ -101,14 +101,14 @@ def _from_file(path: str) -> dict[str, dict[str, Any]]:
     """Variables of each host from a plan in JSON: what HostPlan.variables gives, without loading the plan's types."""
     try:
         with open(path, encoding="utf-8") as handle:
-            plan = json.load(handle)
+            data = json.load(handle)
         found = {
             host["name"]: {
                 "g35_%s_plan" % stage: plan for stage, plan in host.items() if stage != "name" and plan is not None
             }
-            for host in plan["hosts"]
+            for host in data["hosts"]
         }
-        found.update({switch["name"]: {"g35_switch_plan": switch} for switch in plan.get("switches", [])})
+        found.update({switch["name"]: {"g35_switch_plan": switch} for switch in data.get("switches", [])})
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise AnsibleError("G35_PLAN_FILE=%s is not a plan of g35ctl: %s" % (path, error)) from error
@@ -116,7 +116,7 @@ def _from_file(path: str) -> dict[str, dict[str, Any]]:
 
 def _from_inventory(sources: Any) -> dict[str, dict[str, Any]]:
     try:
-        from g35ctl.engine.planning import is_site, make_plan
+        from g35ctl.engine.planning import is_site, make_plan, mentions
         from g35ctl.errors import G35Error
     except ImportError as error:
         raise AnsibleError(
@@ -126,7 +126,8 @@ def _from_inventory(sources: Any) -> dict[str, dict[str, Any]]:
     sites = [source for source in sources if is_site(source)]
     if not sites:
         return {}
-    if len(sources) > 1:
+    # Another inventory may come along, as Molecule's does, as long as it says nothing that the plan would miss.
+    if len(sites) > 1 or any(source not in sites and mentions(source, b"g35_") for source in sources):
         raise AnsibleError(
             "g35_plan plans one inventory, and several were given (%s): put them into one directory"
             % ", ".join(sources)

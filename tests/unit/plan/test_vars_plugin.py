@@ -115,6 +115,14 @@ def test_a_named_plan_does_not_leak_into_the_site(tmp_path):
 
 
 def test_two_inventories_are_not_planned_by_halves(tmp_path):
-    done = play(tmp_path, write_inventory(tmp_path / "one"), write_inventory(tmp_path / "two"))
-    assert done.returncode != 0
-    assert "one directory" in done.stdout + done.stderr
+    more = "all: {children: {gpu_hosts: {hosts: {gpu3: {g35_ports: []}}}}}"
+    for text in (HOSTS, more):
+        done = play(tmp_path, write_inventory(tmp_path / "one"), write_inventory(tmp_path / "two", text))
+        assert done.returncode != 0
+        assert "one directory" in done.stdout + done.stderr
+
+
+def test_an_inventory_that_says_nothing_of_the_site_may_come_along(tmp_path):
+    other = write_inventory(tmp_path / "other", "all: {vars: {molecule_file: x}}")
+    found = plans(play(tmp_path, other, write_inventory(tmp_path / "site")))
+    assert found["gpu1"]["connect"] is not None
