@@ -72,6 +72,8 @@ class Deployment:
         """Do it all; never raises for what goes wrong on hosts."""
         title = f"{self.session.verb}{' (check)' if self.options.check else ''} of site {self.session.plan.site}"
         self.session.display.begin(title, self.stages, self.hosts)
+        for warning in self.session.plan.warnings:
+            self.session.display.say(f"warning: {warning}")
         if self.options.resume and not self.options.first and not self.options.only:
             self._keep_what_holds()
         for wave in waves(self.stages):
@@ -199,6 +201,8 @@ class Deployment:
                 self.lose(failure)
             if event.state:
                 self._remember(event.host, stage, event.action, event.state)
+        for warning in told.warnings(played.events):
+            self.session.display.say(warning)
         broken = played.controller_failure(str(self.session.folder.log(stage)))
         if broken is not None:
             self.failures.append(broken)

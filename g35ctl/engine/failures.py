@@ -144,6 +144,20 @@ def lines(failures: Sequence[Failure], logs: str, most: int = 12) -> list[str]:
     return told
 
 
+def warnings(events: Iterable[TaskEvent]) -> list[str]:
+    """Findings that stop nothing, each once with its hosts."""
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for event in events:
+        for item in event.findings:
+            if item.get("severity") == "warning":
+                key = (str(item.get("check", "")), str(item.get("observed", "")), str(item.get("remedy", "")))
+                found.setdefault(key, {})[event.host] = None
+    return [
+        f"warning: {check}: {observed} on {_some(tuple(hosts))}; {remedy}"
+        for (check, observed, remedy), hosts in found.items()
+    ]
+
+
 def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

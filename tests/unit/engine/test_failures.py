@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from g35ctl.engine.events import TaskEvent
-from g35ctl.engine.failures import UNREACHABLE, exit_code, from_event, group, lines, unreachable
+from g35ctl.engine.failures import UNREACHABLE, exit_code, from_event, group, lines, unreachable, warnings
 from g35ctl.engine.run import Failure, StageResult
 from g35ctl.exits import Exit
 
@@ -46,6 +46,12 @@ def test_findings_of_severity_error_become_failures_and_warnings_do_not() -> Non
     assert from_event(event("failed", findings=findings)) == (Failure("gpu1", "connect", "a", "o", "e", "r", "s"),)
     assert from_event(event("ok", findings=findings)) == ()
     assert from_event(event("failed", findings=findings, ignored=True)) == ()
+
+
+def test_warnings_are_told_once_with_their_hosts() -> None:
+    clock = {"check": "system.time", "observed": "not synchronized", "remedy": "enable chrony", "severity": "warning"}
+    found = warnings([event("ok", findings=(clock,)), event("ok", host="gpu2", findings=(clock,)), event("ok")])
+    assert found == ["warning: system.time: not synchronized on gpu1, gpu2; enable chrony"]
 
 
 def test_a_failure_without_findings_tells_the_message() -> None:
