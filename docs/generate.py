@@ -170,8 +170,8 @@ def variables_page() -> str:
     lines += [
         "## Variables of the roles",
         "",
-        "The roles take their part of the plan: `g35_target_plan`, `g35_box_plan`, `g35_fabric_plan`, `g35_connect_plan`,"
-        " `g35_storage_plan`, `g35_cache_plan`, `g35_probe_plan` and `g35_switch_plan`. g35ctl"
+        "The roles take their part of the plan: `g35_target_plan`, `g35_box_plan`, `g35_fabric_plan`,"
+        " `g35_connect_plan`, `g35_storage_plan`, `g35_cache_plan`, `g35_probe_plan` and `g35_switch_plan`. g35ctl"
         " computes them from the variables above, under plain `ansible-playbook` too; their fields are in each role's"
         " `meta/argument_specs.yml`. `g35_action` says what a role does (`preflight`, `apply`, `verify`, `drain`,"
         " `remove`), and `g35_allow_disruptive` consents to changes that interrupt something live.",

@@ -10,6 +10,8 @@ from g35ctl.plan.context import Context
 from g35ctl.plan.model import HostPlan
 
 _SHOWN = 8
+# drivers that change nothing on the box
+_LOOKED_AT = ("static", "discovery")
 
 
 def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...]:
@@ -64,7 +66,8 @@ def _lossy(context: Context) -> Iterator[str]:
 
 def _static_boxes(context: Context) -> Iterator[str]:
     used = {item.box for item in context.ownership}
-    static = [name for name, host in context.boxes.items() if host.box and host.box.driver == "static" and name in used]
+    boxes = {name: host.box.driver for name, host in context.boxes.items() if host.box is not None and name in used}
+    static = [name for name, driver in boxes.items() if driver in _LOOKED_AT]
     if static:
         yield (
             f"not configured by g35ctl: {_listed(static)}. Let each subsystem admit the host NQN of its owner only, as"

@@ -200,7 +200,7 @@ def _explain(annotation: Any, data: Any, details: Iterable[Any]) -> list[_Error]
     found: dict[tuple[Step, ...], _Error] = {}
     for detail in details:
         path, kind = _existing(data, detail["loc"], detail["type"]), detail["type"]
-        value = _shown(detail.get("input"))
+        value = "the value" if "password" in path else _shown(detail.get("input"))
         if kind == "missing":
             error = _Error(path, f"the key {detail['loc'][-1]!r} is missing")
         elif kind == "extra_forbidden":

@@ -104,7 +104,7 @@ class BoxNamespace(Strict):
 
 
 class SpdkTarget(Strict):
-    """``g35_ebof.spdk``: how a target that runs SPDK is driven (docs/drivers.md)."""
+    """How a target that runs SPDK is driven (docs/drivers.md)."""
 
     socket: AbsolutePath = Field(description="JSON-RPC socket on the controller: local, or forwarded from the box")
     max_queue_depth: int = Field(128, ge=16, le=4096, description="Entries per queue of the transport")
@@ -130,7 +130,7 @@ class RedfishPort(Strict):
 
 
 class RedfishService(Strict):
-    """``g35_ebof.redfish``: the management processors of a box (docs/drivers.md). Certificates are always verified."""
+    """The management processors of a box (docs/drivers.md). Certificates are always verified."""
 
     addresses: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.:\[\]-]{1,255}$")], ...], Field(min_length=1, max_length=2)

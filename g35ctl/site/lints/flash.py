@@ -89,8 +89,8 @@ def namespace_backing(context: Context) -> list[Problem]:
         if driver == "nvmet" and namespace.device is not None and _unstable(namespace.device):
             what = f"{namespace.device} may be another SSD after a reboot"
             found.append(context.at(host, (*path, "device"), what, "use the link below /dev/disk/by-id"))
-        if driver == "static" and namespace.device is not None:
-            what = "device has no effect with driver static"
+        if driver != "nvmet" and namespace.device is not None:
+            what = f"device has no effect with driver {driver}"
             found.append(context.at(host, (*path, "device"), what, severity="warning"))
         if namespace.size < SMALLEST_XFS:
             what = f"{format_size(namespace.size)} is too small for XFS, which needs {format_size(SMALLEST_XFS)}"

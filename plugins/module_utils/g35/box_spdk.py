@@ -42,7 +42,7 @@ class SpdkRpc:
     def _connected(self) -> Any:
         if self._client is None:
             try:
-                from spdk.rpc.client import JSONRPCClient, JSONRPCException  # type: ignore[import-not-found,unused-ignore]
+                from spdk.rpc.client import JSONRPCClient, JSONRPCException  # type: ignore[import-untyped,import-not-found,unused-ignore]
             except ImportError as error:
                 raise BoxError(
                     "the Python package spdk is not installed for %s" % sys.executable,
