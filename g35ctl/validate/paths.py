@@ -76,7 +76,7 @@ def _paths(
     down = [path for path in plan if path not in live]
     told = []
     for path in down:
-        state = listed(f"{item.name} {item.condition} over {item.transport}" for item in _of(path, have))
+        state = listed(f"{item.name} {item.condition} over {item.transport}" for item in paths_of(path, have))
         told.append(f"rail {path.rail}: {'no controller' if state == 'none' else state}")
     observed = f"{len(live)} live over {transport} on {_rails([path.rail for path in live])}" if live else "none live"
     if told:
@@ -92,11 +92,12 @@ def _paths(
 def live_paths(plan: Sequence[ConnectPath], have: Sequence[Controller]) -> tuple[ConnectPath, ...]:
     """The planned paths that a usable controller over the right transport holds up."""
     return tuple(
-        path for path in plan if any(item.usable and item.transport == path.transport for item in _of(path, have))
+        path for path in plan if any(item.usable and item.transport == path.transport for item in paths_of(path, have))
     )
 
 
-def _of(path: ConnectPath, have: Sequence[Controller]) -> tuple[Controller, ...]:
+def paths_of(path: ConnectPath, have: Sequence[Controller]) -> tuple[Controller, ...]:
+    """The controllers that are this planned path, in whatever state."""
     return tuple(item for item in have if item.nqn == path.nqn and _same(path, item))
 
 
