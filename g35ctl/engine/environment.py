@@ -49,6 +49,7 @@ def ansible_environment(
         "LC_ALL": "C.UTF-8",
         "PYTHONPATH": str(Path(g35ctl.__file__).resolve().parent.parent),
         "PYTHONUNBUFFERED": "1",
+        "G35_RUN": run_folder.name,
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
         "ANSIBLE_HOME": str(run_folder / "ansible"),
         "ANSIBLE_LOCAL_TEMP": str(run_folder / "ansible" / "tmp"),

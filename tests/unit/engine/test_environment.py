@@ -21,6 +21,7 @@ def test_the_callers_secrets_and_ansible_settings_stay_out(tmp_path: Path) -> No
     )
     assert "API_TOKEN" not in found
     assert found["HOME"] == "/home/x"
+    assert found["G35_RUN"] == "run"
     assert found["ANSIBLE_HOST_KEY_CHECKING"] == "True"
     assert found["ANSIBLE_CONFIG"] == str(content_root() / "ansible.cfg")
 
