@@ -60,7 +60,9 @@ def probe(
     session: Session, hosts: Sequence[str], *, stage: str = "validate"
 ) -> tuple[Played, dict[str, dict[str, Any]]]:
     """Run the functional probe on ``hosts``: the play, and host -> probe action -> what it brought."""
-    played = session.play(Play(stage, "validate", tuple(hosts), forks=session.forks))
+    # Two runs must never take each other's values for their own.
+    token = {"g35_probe_token": session.folder.identifier}
+    played = session.play(Play(stage, "validate", tuple(hosts), forks=session.forks, variables=token))
     brought: dict[str, dict[str, Any]] = {}
     for event in played.events:
         if event.action == "g35_kv_probe" and event.state:
