@@ -148,7 +148,7 @@ class Deployment:
         played = self.session.play(self._play(stage, todo))
         self._account(stage, played)
         outcomes |= {name: self._outcome(played, name) for name in todo}
-        done = [name for name in todo if outcomes[name] in ("ok", "changed", "skipped")]
+        done = [name for name in todo if outcomes[name] in ("ok", "changed")]
         if changing:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             self.ledger.record(
@@ -225,11 +225,12 @@ class Deployment:
         known = played.outcomes.get(name)
         if played.cancelled and known not in ("failed", "unreachable"):
             return "interrupted"
-        if known is None:
-            # Ansible never came to this host: say so instead of passing it over.
-            if played.code != 0:
-                return "failed"
-            self.lose(Failure(name, played.stage, "ansible.hosts", "no task ran", "the stage's tasks", "g35ctl check"))
+        if known in (None, "skipped"):
+            # Ansible never came to this host, or a role skipped it for want of its plan: nothing was done, so say so.
+            if known == "skipped" or played.code == 0:
+                self.lose(
+                    Failure(name, played.stage, "ansible.hosts", "no task ran", "the stage's tasks", "g35ctl check")
+                )
             return "failed"
         return known
 

@@ -22,8 +22,13 @@ from g35ctl.plan.digest import host_stage_digest
 from g35ctl.plan.model import HostPlan, Plan
 
 SCHEMA_VERSION = 1
-#: directories whose content decides what a stage does to a host
-_CONTENT = ("plugins/modules", "plugins/module_utils", "roles", "templates", "playbooks")
+#: directories whose content decides what a stage does to a host; what templates say is in the plan, rendered
+_CONTENT = ("plugins/modules", "plugins/module_utils", "roles", "playbooks")
+#: parts of them that never change a host: what looks, what proves, and what writes files for switches
+_LOOKING = (
+    "playbooks/discover.yml", "playbooks/preflight.yml", "playbooks/switches.yml", "playbooks/validate.yml",
+    "playbooks/verify.yml", "plugins/modules/g35_kv_probe.py", "roles/switch_config", "roles/validate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,11 @@ def content_digest(root: Path | None = None) -> str:
     summary = hashlib.sha256()
     for directory in _CONTENT:
         for path in sorted((root / directory).rglob("*")):
-            if path.is_file() and path.suffix in (".py", ".yml", ".j2") and "__pycache__" not in path.parts:
-                summary.update(f"{path.relative_to(root)}\0".encode())
+            name = path.relative_to(root)
+            if any(name.is_relative_to(part) for part in _LOOKING) or "__pycache__" in path.parts:
+                continue
+            if path.is_file() and path.suffix in (".py", ".yml"):
+                summary.update(f"{name}\0".encode())
                 summary.update(path.read_bytes())
     return summary.hexdigest()
 

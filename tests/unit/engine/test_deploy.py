@@ -260,3 +260,14 @@ def test_a_failed_validation_is_exit_7_and_is_made_again(tier: Tier) -> None:
     tier.grade = Grade.PASS
     assert tier.deploy().run.exit_code is Exit.OK
     assert tier.proofs == ["whole", "read"]
+
+
+def test_a_stage_that_skipped_its_host_has_failed_and_is_not_recorded(tier: Tier) -> None:
+    """A role skips when its plan does not reach it: that must never pass for done."""
+    tier.broken["connect", "gpu1"] = "skipped"
+    done = tier.deploy()
+    assert done.run.exit_code is Exit.PARTIAL
+    assert [(item.host, item.stage, item.observed) for item in done.run.failures] == [
+        ("gpu1", "connect", "no task ran")
+    ]
+    assert Ledger(tier.state / "ledger.json").entry("gpu1", "connect") is None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tier_sample
+from ansible.module_utils.g35.plans import File
 
 from g35ctl.engine.ledger import (
     Ledger,
@@ -98,3 +99,31 @@ def test_the_content_digest_moves_with_what_travels_to_hosts(tmp_path: Path) -> 
     assert content_digest(tmp_path) == before
     module.write_text("b", encoding="utf-8")
     assert content_digest(tmp_path) != before
+
+
+def test_what_reaches_no_host_makes_nothing_apply_again(tmp_path: Path) -> None:
+    """Switch templates and rendered files: the first reach no host, the second are part of the plan's own digest."""
+    role = tmp_path / "roles" / "nvme_host" / "tasks" / "main.yml"
+    quiet = [
+        tmp_path / "templates" / "switch" / "eos" / "config.j2",
+        tmp_path / "templates" / "connect" / "hostnqn.j2",
+        tmp_path / "roles" / "switch_config" / "tasks" / "main.yml",
+        tmp_path / "playbooks" / "switches.yml",
+        tmp_path / "playbooks" / "validate.yml",
+    ]
+    for path in (role, *quiet):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a", encoding="utf-8")
+    before = content_digest(tmp_path)
+    for path in quiet:
+        path.write_text("b", encoding="utf-8")
+    assert content_digest(tmp_path) == before
+    role.write_text("b", encoding="utf-8")
+    assert content_digest(tmp_path) != before
+
+
+def test_a_file_that_templates_write_is_part_of_its_stage_digest(plan) -> None:
+    gpu1 = plan.host("gpu1")
+    file = replace(gpu1.connect.files[0], content="other") if gpu1.connect.files else File("/etc/x", "other")
+    changed = replace(gpu1, connect=replace(gpu1.connect, files=(file, *gpu1.connect.files[1:])))
+    assert stage_digest(changed, "connect", "c") != stage_digest(gpu1, "connect", "c")
