@@ -6,66 +6,17 @@ name of nobody: what is offered to a stranger is open to all. Nothing on the box
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from .box import BoxError, Driver, Seen, SeenPortal, SeenSubsystem
+from . import nvme_cli
+from .box import BoxError, Driver, Seen, SeenPortal, SeenSubsystem, instruction
 from .converge import Finding
 from .host import Host
 from .plans import BoxPlan, Portal, TargetNamespace
 
-SUBSYSTEM = "nvme subsystem"
 _HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:"
 _SECONDS = 30.0
-
-
-class LogError(BoxError):
-    """The output of ``nvme discover`` is no discovery log."""
-
-
-def parse_log(text: str) -> Tuple[Tuple[str, SeenPortal], ...]:
-    """(NQN, portal) of every I/O subsystem in ``nvme discover -o json``. Raises LogError.
-
-    Releases differ in what they print around the document (3.0-rc logs to stdout), and since 2.x the log names the
-    discovery subsystem itself beside referrals: only records of I/O subsystems count. No output is an empty log.
-    """
-    if not text.strip():
-        return ()
-    document = _document(text)
-    if "error" in document and "records" not in document:
-        raise LogError("nvme discover: %s" % document["error"])
-    records = document.get("records", [])
-    if not isinstance(records, list):
-        raise LogError("nvme discover: records is %s, not a list" % type(records).__name__)
-    found = []
-    for record in records:
-        if not isinstance(record, dict) or str(record.get("subtype", "")).strip() != SUBSYSTEM:
-            continue
-        nqn, address = str(record.get("subnqn", "")).strip(), str(record.get("traddr", "")).strip()
-        service = str(record.get("trsvcid", "")).strip()
-        if nqn and address:
-            port = int(service) if service.isdigit() else 4420
-            found.append((nqn, SeenPortal(address, port, str(record.get("trtype", "")).strip())))
-    return tuple(found)
-
-
-def _document(text: str) -> Dict[str, Any]:
-    """The first JSON object that starts a line, whatever was printed around it."""
-    decoder = json.JSONDecoder()
-    place = 0
-    for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith("{"):
-            try:
-                found, _ = decoder.raw_decode(text[place:].lstrip())
-            except ValueError:
-                pass
-            else:
-                if isinstance(found, dict):
-                    return found
-        place += len(line)
-    first = text.strip().splitlines()[0]
-    raise LogError("nvme discover: no JSON document in its output, which begins: %s" % first[:120])
 
 
 class DiscoveryDriver(Driver):
@@ -96,7 +47,7 @@ class DiscoveryDriver(Driver):
             try:
                 records = self.ask(portal, self.stranger)
                 open_to_all |= _collect(records, heads)
-                for host_nqn in sorted(self.plan.owners):
+                for host_nqn in sorted(self.plan.owners) or self._own():
                     for nqn in _collect(self.ask(portal, host_nqn), heads):
                         allowed.setdefault(nqn, set()).add(host_nqn)
                 answered.append(SeenPortal(portal.address, portal.port, portal.transport))
@@ -113,6 +64,11 @@ class DiscoveryDriver(Driver):
         ]
         return Seen(self.name, tuple(found), portals=tuple(answered), problems=tuple(problems))
 
+    def _own(self) -> List[str]:
+        """The asking host's identity: what counts while the site has no owners for the box."""
+        own = self.host.read_value("/etc/nvme/hostnqn")
+        return [own] if own else []
+
     def ask(self, portal: Portal, host_nqn: str) -> Tuple[Tuple[str, SeenPortal], ...]:
         """What one portal offers to one host. Raises BoxError when it does not answer."""
         argv = ["nvme", "discover", "-t", portal.transport, "-a", portal.address, "-s", str(portal.port)]
@@ -126,20 +82,30 @@ class DiscoveryDriver(Driver):
             if result.code == 127:
                 remedy = "install nvme-cli, or ask from a host that has it"
             raise BoxError(result.explain(), remedy)
-        wanted = parse_log(result.out)
-        return tuple(item for item in wanted if item[1].transport in ("", portal.transport))
+        try:
+            records = nvme_cli.parse_discovery(result.out) if _has_entries(result.out) else ()
+        except nvme_cli.NvmeCliError as error:
+            raise BoxError(str(error), "run it by hand there: %s" % " ".join(argv)) from error
+        return tuple(
+            (item.nqn, SeenPortal(item.address, int(item.port) if item.port.isdigit() else portal.port, item.transport))
+            for item in records
+            if item.transport in ("", portal.transport)
+        )
 
     def must_see(self, nqn: str, seen: Seen) -> bool:
         """A subsystem without an owner is shown to nobody, and a portal that is silent shows nothing."""
         return bool(seen.portals) and bool(self.desired[nqn][0].allowed_hosts)
 
     def remedy(self, nqn: str, namespace: TargetNamespace) -> str:
-        from .box import instruction
-
         return "%s; if it is not there at all: g35ctl discover %s" % (
             instruction(self.plan, nqn, namespace.allowed_hosts[0]),
             self.plan.box,
         )
+
+
+def _has_entries(output: str) -> bool:
+    """An empty log is told in words by some releases, and by nothing at all by others."""
+    return bool(output.strip()) and "No discovery log entries" not in output
 
 
 def _collect(records: Sequence[Tuple[str, SeenPortal]], heads: Dict[str, Set[SeenPortal]]) -> Set[str]:

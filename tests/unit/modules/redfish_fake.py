@@ -213,7 +213,7 @@ def _handler(box: RedfishBox) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = do_DELETE = _serve
+        do_GET = do_POST = do_DELETE = _serve  # noqa: N815 (names that http.server looks for)
 
         def log_message(self, *_: object) -> None:
             pass
