@@ -18,6 +18,7 @@ from g35ctl.exits import Exit
 from g35ctl.site.model import Site, SiteHost
 
 _TOLD_LINES = 8
+_FROM = "ask from a host on the storage network: --from HOST"
 # Drivers that cannot let anybody in.
 _BY_HAND = ("static", "discovery")
 
@@ -79,6 +80,9 @@ def discover(inventory: str, question: Question) -> Answer:
     if result.get("failed") or not result.get("state"):
         raise _silence(question.box, result)
     seen = load(Seen, dict(result["state"]))
+    if seen.problems and not seen.portals:
+        # Every portal was silent: that is no box without namespaces.
+        raise _silence(question.box, {"findings": [{"observed": "\n".join(seen.problems), "remedy": _FROM}]})
     return Answer(plan, seen, site, host, _compare(plan, seen))
 
 
