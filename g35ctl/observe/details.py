@@ -1,4 +1,4 @@
-"""What only the doctor looks at: ways to portals, counters, identities, who uses which namespace, agreed queue sizes."""
+"""What only the doctor looks at: ways to portals, counters, identities, uses of namespaces, agreed queue sizes."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def read(states: Mapping[str, Mapping[str, Any]]) -> Details:
     return found
 
 
-def _take(
-    into: Mapping[str, T], host: str, state: Mapping[str, Any], key: str, extract: Callable[[Reader], T]
-) -> None:
+def _take(into: Mapping[str, T], host: str, state: Mapping[str, Any], key: str, extract: Callable[[Reader], T]) -> None:
     if state.get(key) is None:
         return
     assert isinstance(into, dict)
