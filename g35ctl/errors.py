@@ -19,3 +19,17 @@ class G35Error(Exception):
         self.why = why
         self.next_command = next_command
         self.exit_code = exit_code
+
+    def failures(self) -> list[dict[str, object]]:
+        """The error as ``failures`` of a JSON document of the command line."""
+        observed = f"{self.what}: {self.why}" if self.why else self.what
+        return [
+            {
+                "host": "",
+                "stage": "",
+                "check": self.exit_code.name.lower(),
+                "observed": observed,
+                "expected": "",
+                "remedy": self.next_command,
+            }
+        ]

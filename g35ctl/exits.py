@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the process tells its caller; documented in docs/cli.md."""
+    """What the process tells its caller; documented in docs/deploy.md."""
 
     OK = 0
     DEPLOY_FAILED = 1

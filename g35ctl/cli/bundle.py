@@ -35,7 +35,9 @@ def create(
         total = sum(entry.size for entry in made.wheels)
         sys.stdout.write(f"{made.directory}: {len(made.wheels)} wheels, {total / 2**20:.1f} MiB\n")
     else:
-        sys.stdout.write(json.dumps({"schema_version": 1, "ok": True, "wheelhouse": asdict(made)}) + "\n")
+        sys.stdout.write(
+            json.dumps({"schema_version": 1, "ok": True, "failures": [], "wheelhouse": asdict(made)}) + "\n"
+        )
 
 
 @app.command()
@@ -44,8 +46,6 @@ def verify(ctx: typer.Context, directory: Annotated[Path, typer.Argument(help="T
     from g35ctl.bundle import wheelhouse
 
     found = wheelhouse.problems(directory)
-    if ctx.obj.output != "text":
-        sys.stdout.write(json.dumps({"schema_version": 1, "ok": not found, "problems": list(found)}) + "\n")
     if found:
         raise G35Error(
             f"{directory} is not what its manifest says",
@@ -55,3 +55,5 @@ def verify(ctx: typer.Context, directory: Annotated[Path, typer.Argument(help="T
         )
     if ctx.obj.output == "text":
         sys.stdout.write(f"{directory}: complete and unaltered\n")
+    else:
+        sys.stdout.write(json.dumps({"schema_version": 1, "ok": True, "failures": []}) + "\n")

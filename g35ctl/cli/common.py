@@ -49,5 +49,5 @@ def print_talk(line: str) -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document with its schema version on stdout."""
-    print_data(json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2))
+    """One JSON document on stdout, with its schema version and, where the document has none, an empty ``failures``."""
+    print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}, indent=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,8 +92,32 @@ def _globals(
     ctx.obj = Options(inventory, output, verbose)
 
 
-def print_error(error: G35Error) -> None:
-    """What, why, next command: on stderr."""
+def asked_output(arguments: Sequence[str]) -> str:
+    """The output form that the command line asks for, before or after the verb; the last one counts.
+
+    Read from the arguments themselves: an error can come before any verb has looked at its options.
+    """
+    form = "text"
+    for flag, following in zip(arguments, (*arguments[1:], ""), strict=False):
+        if flag.startswith("--output="):
+            given = flag.partition("=")[2]
+        elif flag in ("-o", "--output"):
+            given = following
+        else:
+            given = flag[2:] if flag.startswith("-o") else ""
+        if given in ("text", "json", "jsonl"):
+            form = given
+    return form
+
+
+def print_error(error: G35Error, output: str = "text") -> None:
+    """What, why, next command: on stderr. With a JSON form also the one object that a program waits for: on stdout."""
+    if output != "text":
+        import json
+
+        told = {"schema_version": 1, "ok": False, "exit_code": int(error.exit_code), "failures": error.failures()}
+        text = json.dumps(told, indent=2) if output == "json" else json.dumps({"event": "end", **told})
+        sys.stdout.write(text + "\n")
     sys.stderr.write(f"error: {error.what}\n")
     for line in error.why.splitlines():
         sys.stderr.write(f"  {line}\n")
@@ -105,7 +130,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except G35Error as error:
-        print_error(error)
+        print_error(error, asked_output(sys.argv[1:]))
         sys.exit(int(error.exit_code))
     except typer.Exit as done:
         sys.exit(done.exit_code)

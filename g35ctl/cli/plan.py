@@ -51,6 +51,6 @@ def plan(
         if form == "json" and len(made.hosts) <= _INDENTED_UP_TO:
             print_json(document)
         else:
-            print_data(json.dumps({"schema_version": SCHEMA_VERSION, **document}))
+            print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}))
     if exit_code and todo:
         raise typer.Exit(int(Exit.CHANGES_PENDING))

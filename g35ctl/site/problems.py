@@ -86,6 +86,10 @@ class SiteInvalid(G35Error):
             exit_code=Exit.SITE_INVALID,
         )
 
+    def failures(self) -> list[dict[str, object]]:
+        """One for each error."""
+        return [problem.to_failure() for problem in self.problems if problem.severity == "error"]
+
 
 def lines(problems: Iterable[Problem]) -> list[str]:
     """The problems as lines for people: position and message, the hint indented below."""
