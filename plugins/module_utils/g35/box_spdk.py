@@ -77,6 +77,8 @@ class SpdkDriver(Driver):
             raise BoxError("the plan says nothing about SPDK", "set g35_ebof.spdk.socket")
         self.access: SpdkAccess = plan.spdk
         self.rpc = rpc or SpdkRpc(self.access.socket)
+        #: alias of a bdev -> its name, by which the target lists it whatever it was added as
+        self._names: Dict[str, str] = {}
 
     # reading
 
@@ -99,11 +101,11 @@ class SpdkDriver(Driver):
     def discover(self) -> Seen:
         sizes, used = {}, set()
         for item in self.rpc.call("bdev_get_bdevs"):
-            size = int(item.get("block_size", 0)) * int(item.get("num_blocks", 0))
-            for name in [str(item["name"])] + [str(alias) for alias in item.get("aliases", ())]:
-                sizes[name] = size
+            name = str(item["name"])
+            sizes[name] = int(item.get("block_size", 0)) * int(item.get("num_blocks", 0))
+            self._names.update({str(alias): name for alias in item.get("aliases", ())})
             if item.get("claimed"):
-                used.add(str(item["name"]))
+                used.add(name)
         found, details = [], {}
         for item in self.rpc.call("nvmf_get_subsystems"):
             if item.get("subtype", "NVMe") == "NVMe" and item["nqn"] != DISCOVERY:
@@ -289,13 +291,16 @@ class SpdkDriver(Driver):
                     self.change("namespace %d of %s" % (item.nsid, have.nqn), "absent", _space_text(item),
                                 self._add_namespace, item)
                 )  # fmt: skip
-            elif (seen.device, seen.uuid, seen.nguid) != (item.device, item.uuid, item.nguid):
+            elif (seen.device, seen.uuid, seen.nguid) != (self._name(item.device), item.uuid, item.nguid):
                 before = "bdev %s, UUID %s, NGUID %s" % (seen.device, seen.uuid, seen.nguid)
                 todo.append(
                     self.change("namespace %d of %s" % (item.nsid, have.nqn), before, _space_text(item),
                                 self._replace_namespace, item, disruptive=self.live(have))
                 )  # fmt: skip
         return todo
+
+    def _name(self, bdev: str) -> str:
+        return self._names.get(bdev, bdev)
 
     def _add_namespace(self, item: TargetNamespace) -> None:
         namespace = {"nsid": item.nsid, "bdev_name": item.device, "uuid": item.uuid, "nguid": item.nguid.upper()}

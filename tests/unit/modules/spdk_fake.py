@@ -185,6 +185,8 @@ class SpdkTarget:
         if set(namespace) - {"bdev_name", "nsid", "nguid", "eui64", "uuid", "anagrpid", "ptpl_file"}:
             raise Refused(INVALID, "Invalid parameters")
         known = {item["name"]: item for item in self.bdevs}
+        aliases = {alias: item["name"] for item in self.bdevs for alias in item["aliases"]}
+        namespace = {**namespace, "bdev_name": aliases.get(namespace["bdev_name"], namespace["bdev_name"])}
         nsids = {item["nsid"] for item in sub["namespaces"]}
         used = {item["bdev_name"] for one in self.subsystems.values() for item in one["namespaces"]}
         if namespace["bdev_name"] not in known or namespace["bdev_name"] in used or namespace["nsid"] in nsids:

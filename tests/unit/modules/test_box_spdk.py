@@ -65,6 +65,12 @@ def test_a_second_apply_only_asks(target: SpdkTarget) -> None:
     assert act(asked, "verify")["findings"] == []
 
 
+def test_a_bdev_may_be_named_by_an_alias(target: SpdkTarget) -> None:
+    asked = wanted(target, namespace(0, device="alias-0"))
+    assert act(asked)["changed"] and target.subsystems[nqn(0)]["namespaces"][0]["bdev_name"] == "Nvme0n1"
+    assert act(asked)["changed"] is False
+
+
 def test_check_mode_only_asks(target: SpdkTarget) -> None:
     done = act(wanted(target, namespace(0)), check=True)
     assert (done["failed"], done["changed"], target.changed) == (False, True, [])
