@@ -84,7 +84,8 @@ def _errors(case: Case, host: str, old: PortCounters, new: PortCounters) -> Iter
         # Soft-RoCE on a busy CPU sends again what was merely late: worth a line, no alarm.
         software = device.startswith(("rxe", "siw"))
         yield Diagnosis(
-            "sequence.errors", INFO if software else ERROR, f"RDMA over {host} {new.netdev} loses packets: {listed(sequence)} rise",
+            "sequence.errors", INFO if software else ERROR,
+            f"RDMA over {host} {new.netdev} loses packets: {listed(sequence)} rise",
             (_quoted(case, host, f"/sys/class/infiniband/{device}/ports/1/hw_counters", sequence),),
             f"packets are lost between {new.netdev} and its peers: check PFC and ECN counters of the switch ports of"
             f" this rail, then the cable; on {host}: rdma statistic show link {device}/1",

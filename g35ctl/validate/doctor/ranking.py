@@ -3,38 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from g35ctl.validate.doctor.model import SEVERITIES, Diagnosis
 
 
+@dataclass(eq=False)
+class _Cause:
+    """A cause, its place among all, and everything that follows from it. ``patterns`` are those of all of them."""
+
+    place: int
+    diagnosis: Diagnosis
+    patterns: list[str]
+    follows: dict[str, None] = field(default_factory=dict)
+
+
+class _Causes:
+    """Causes found so far, and which of them accounts for a sign."""
+
+    def __init__(self) -> None:
+        self.found: list[_Cause] = []
+        self._explaining: list[_Cause] = []
+        self._by_sign: dict[str, _Cause] = {}
+
+    def add(self, item: Diagnosis) -> None:
+        """Take a diagnosis as a cause, or as what follows from one."""
+        cause = self._root(item)
+        if cause is None:
+            cause = _Cause(len(self.found), item, list(item.explains))
+            self.found.append(cause)
+        else:
+            cause.follows[item.title] = None
+            cause.patterns += item.explains
+        if item.explains and cause not in self._explaining:
+            self._explaining.append(cause)
+        for sign in item.about:
+            self._by_sign.setdefault(sign, cause)
+
+    def _root(self, item: Diagnosis) -> _Cause | None:
+        """The first cause that explains a sign of this diagnosis, when together they explain all of its signs."""
+        roots = [self._of(sign) for sign in item.about]
+        known = [cause for cause in roots if cause is not None]
+        return min(known, key=lambda cause: cause.place) if known and len(known) == len(roots) else None
+
+    def _of(self, sign: str) -> _Cause | None:
+        if sign in self._by_sign:
+            return self._by_sign[sign]
+        matching = (
+            cause for cause in self._explaining if any(fnmatchcase(sign, pattern) for pattern in cause.patterns)
+        )
+        return next(matching, None)
+
+
 def rank(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
     """Causes, worst first, each with what follows from it. ``found`` is in order of depth: a cause comes before what
     it may explain. A diagnosis all of whose signs are explained is no cause of its own."""
-    causes: list[Diagnosis] = []
-    follows: list[list[str]] = []
+    causes = _Causes()
     for item in found:
-        root = _explained_by(item, causes)
-        if root is None:
-            causes.append(item)
-            follows.append([])
-        elif item.title not in follows[root]:
-            follows[root].append(item.title)
-    ranked = [replace(item, follows=tuple(titles)) for item, titles in zip(causes, follows, strict=True)]
-    return tuple(sorted(ranked, key=lambda item: (SEVERITIES.index(item.severity), -len(item.follows))))
-
-
-def _explained_by(item: Diagnosis, causes: list[Diagnosis]) -> int | None:
-    """The first cause that explains a sign of this diagnosis, when together the causes explain all of its signs."""
-    first: int | None = None
-    for sign in item.about:
-        place = next((index for index, cause in enumerate(causes) if _explains(cause, sign)), None)
-        if place is None:
-            return None
-        first = place if first is None else min(first, place)
-    return first
-
-
-def _explains(cause: Diagnosis, sign: str) -> bool:
-    return sign in cause.about or any(fnmatchcase(sign, pattern) for pattern in cause.explains)
+        causes.add(item)
+    told = [replace(cause.diagnosis, follows=tuple(cause.follows)) for cause in causes.found]
+    return tuple(sorted(told, key=lambda item: (SEVERITIES.index(item.severity), -len(item.follows))))
