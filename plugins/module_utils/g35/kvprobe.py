@@ -7,8 +7,12 @@ output is its answer.
 How values are made to live on flash only: Mooncake moves a value to flash when memory use passes the master's
 watermark, whole buckets at a time. So the probe writes its values, companions that fill their buckets, and then
 fillers until eviction begins. Fillers are leased by asking for them, so that eviction takes the values and not them,
-and removed at the end. Where a value is, is asked with ``/batch_query_keys``: unlike every other question it grants no
+and removed at the end. Nobody fills before everybody has written, or the values of the last would find no room.
+Where a value is, is asked with ``/batch_query_keys``: unlike every other question it grants no
 lease, so asking does not itself keep the value in memory.
+
+Key names are never used twice: a store keeps the names of removed values in its buckets until those are evicted, and a
+value of the same name, with all that share its bucket, is then never written to flash.
 """
 
 from __future__ import annotations
@@ -92,6 +96,11 @@ class Pool:
                 found[key] = _replicas(answer.get(key) or {}, endpoints, clients)
         return found
 
+    def keys(self, token: str) -> List[str]:
+        """Every key of a validation run that the master knows, values and helpers."""
+        listed = (self.ask("http://%s/get_all_keys" % self.admin) or "").split()
+        return sorted(key for key in listed if key.startswith("%s%s~" % (PREFIX, token)))
+
     def metric(self, name: str) -> int:
         """A counter of the master; 0 where it does not report it."""
         for line in (self.ask("http://%s/metrics" % self.admin) or "").splitlines():
@@ -124,24 +133,29 @@ class Writer:
         job: Mapping[str, Any],
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        moment: Callable[[], float] = time.time,
     ) -> None:
         self.pool = pool
         self.job = job
         self.sleep = sleep
         self.clock = clock
         self.deadline = clock() + float(job["seconds"])
+        # token ~ moment ~ writer: what follows is owner and number, or says what else the key is for.
+        self.stem = "%s%s~%x~%s~" % (PREFIX, job["token"], int(moment() * 1000), job["writer"])
         self.values: Dict[str, Dict[str, Any]] = {}
         self.helpers: List[str] = []
         self.fillers: List[str] = []
         self.made = 0
+        self.named = 0
 
     def run(self) -> Dict[str, Any]:
         """Write, wait until everything is only on flash or the time is up, take the helpers away again."""
         begun = self.clock()
-        # Left over from a run of the same name that was interrupted: putting an existing key would keep the old value.
-        self.pool.store.remove_by_regex("^%s%s~%s~" % (PREFIX, self.job["token"], self.job["writer"]), True)
+        # Left over from a run of the same name that was interrupted.
+        self.pool.store.remove_by_regex("^%s%s~[0-9a-f]+~%s~" % (PREFIX, self.job["token"], self.job["writer"]), True)
         try:
             self._write()
+            self._wait_for_the_others()
             self._push()
         finally:
             self.pool.remove(self.helpers + self.fillers)
@@ -172,11 +186,25 @@ class Writer:
             names = self.job["segments"][owner]
             for number in range(int(self.job["keys"]) if names else 0):
                 segment = names[number % len(names)]
-                key = "%s%s~%s~%s~%d" % (PREFIX, self.job["token"], self.job["writer"], owner, number)
+                key = "%s%s~%d" % (self.stem, owner, number)
                 problem = self._put_there(key, content(key, size), segment)
                 self.values[key] = {"key": key, "owner": owner, "segment": segment, "problem": problem, "replicas": []}
         for segment in self.segments:
             self._companions(segment)
+
+    def _wait_for_the_others(self) -> None:
+        """Say that our values are written, and wait a while until the other owners have said so too."""
+        ready = self.stem + "~ready"
+        self.pool.put(ready, b"ready", self.segments[0])
+        self.helpers.append(ready)
+        others = set(self.job["segments"]) - {self.job["writer"]}
+        until = min(self.deadline, self.clock() + float(self.job["seconds"]) / 3)
+        while others and self.clock() < until:
+            for key in self.pool.keys(str(self.job["token"])):
+                if key.endswith("~~ready"):
+                    others.discard(key.split("~")[2])
+            if others:
+                self.sleep(1.0)
 
     def _put_there(self, key: str, value: bytes, segment: str) -> str:
         """Put a value into exactly this segment; returns what went wrong, or an empty text.
@@ -210,7 +238,8 @@ class Writer:
         return True
 
     def _helper_key(self) -> str:
-        return "%s%s~%s~helper~%d" % (PREFIX, self.job["token"], self.job["writer"], len(self.helpers) + self.made)
+        self.named += 1
+        return "%s~helper~%d" % (self.stem, self.named)
 
     def _stuck(self) -> Dict[str, str]:
         """Our values that are not yet on flash alone, with the segment each was written to."""
@@ -235,7 +264,7 @@ class Writer:
             attempts = latest
             quiet = quiet + 1 if len(stuck) >= left else 0
             left = len(stuck)
-            if not evicting and self._fill():
+            if not evicting and self._room() and self._fill():
                 continue
             if evicting and quiet >= 5:
                 # Eviction runs and ours do not leave: they wait in a bucket that is not full.
@@ -246,10 +275,15 @@ class Writer:
                 quiet = 0
             self.sleep(1.0)
 
+    def _room(self) -> bool:
+        """Whether memory is so empty that eviction cannot have begun; a little is left for whoever writes now."""
+        total = self.pool.metric("master_total_capacity_bytes")
+        return self.pool.metric("master_allocated_bytes") < total * 0.95
+
     def _fill(self) -> bool:
         """Put one filler, on this host's own segments first: that traffic stays off the network."""
         own = self.job["segments"].get(self.job["writer"]) or self.segments
-        key = self._helper_key() + "-filler"
+        key = self._helper_key()
         code = self.pool.put(key, content(key, 64).ljust(self.filler_size, b"\0"), own[self.made % len(own)])
         if code != 0:
             return False
@@ -261,9 +295,8 @@ class Writer:
 
 def read(pool: Pool, job: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> Dict[str, Any]:
     """Read every value of this run from this host and compare; count the flash hits the master saw."""
-    mine = PREFIX + str(job["token"]) + "~"
-    listed = (pool.ask("http://%s/get_all_keys" % pool.admin) or "").split()
-    keys = sorted(key for key in listed if key.startswith(mine) and "~helper~" not in key)
+    # An empty part marks what is not a value.
+    keys = [key for key in pool.keys(str(job["token"])) if "~~" not in key]
     before = pool.metric("file_cache_hit_nums_")
     values = []
     for key in keys:

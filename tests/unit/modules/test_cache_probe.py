@@ -29,7 +29,9 @@ class Mooncake:
         self.hits = 0
         self.now = 0.0
         self.damaged = False
+        self.fuller_at: list[float] = []
         self.misplace = 0
+        self.other = 1.0
 
     def put(self, key: str, value: bytes, segment: str) -> int:
         if len(self.memory) >= self.capacity:
@@ -59,6 +61,8 @@ class Mooncake:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        if self.other and self.now >= self.other:
+            self.memory["g35-probe-t1~1~b~~ready"] = (ALL[1], b"ready")
         if len(self.memory) <= self.capacity * 0.8:
             return
         self.attempts += 1
@@ -80,11 +84,15 @@ class Mooncake:
                 {"segments": [{"te_endpoint": f"te-{n}", "client_id": f"c-{n}", "segment_name": n} for n in ALL]}
             )
         if path == "/metrics":
-            return f"master_attempted_evictions_total {self.attempts}\nfile_cache_hit_nums_ {self.hits}\n"
+            return (
+                f"master_attempted_evictions_total {self.attempts}\nfile_cache_hit_nums_ {self.hits}\n"
+                f"master_total_capacity_bytes {self.capacity}\nmaster_allocated_bytes {len(self.memory)}\n"
+            )
         if path == "/get_all_keys":
             return "\n".join({**self.memory, **self.flash})
         if path.startswith("/query_key?key="):
             self.leased.add(path.partition("=")[2])
+            self.fuller_at.append(self.now)
             return "{}"
         data: dict[str, Any] = {}
         for key in path.partition("=")[2].split(","):
@@ -107,7 +115,7 @@ def pool_of(cluster: Mooncake) -> Pool:
 
 
 def write(cluster: Mooncake, **changes: Any) -> dict[str, Any]:
-    return Writer(pool_of(cluster), job(**changes), cluster.sleep, lambda: cluster.now).run()
+    return Writer(pool_of(cluster), job(**changes), cluster.sleep, lambda: cluster.now, lambda: cluster.now).run()
 
 
 def test_every_value_ends_only_on_flash_of_the_segment_it_was_written_to() -> None:
@@ -125,7 +133,8 @@ def test_every_value_ends_only_on_flash_of_the_segment_it_was_written_to() -> No
 def test_helpers_are_gone_afterwards_and_values_stay() -> None:
     cluster = Mooncake()
     answer = write(cluster)
-    assert set({**cluster.memory, **cluster.flash}) == {value["key"] for value in answer["values"]}
+    left = {key for key in {**cluster.memory, **cluster.flash} if not key.endswith("~b~~ready")}
+    assert left == {value["key"] for value in answer["values"]}
 
 
 def test_a_value_stuck_in_an_incomplete_bucket_is_freed() -> None:
@@ -146,6 +155,28 @@ def test_time_running_out_is_told_by_where_the_values_are() -> None:
     cluster = Mooncake(bucket=10**6)
     answer = write(cluster, seconds=30)
     assert {replica["kind"] for value in answer["values"] for replica in value["replicas"]} == {"MEMORY"}
+
+
+def test_nobody_fills_memory_before_the_others_have_written() -> None:
+    cluster = Mooncake()
+    cluster.other = 20.0
+    answer = write(cluster)
+    assert answer["filler_bytes"] > 0
+    assert min(cluster.fuller_at) >= 20.0
+
+
+def test_a_silent_other_host_does_not_hold_the_probe_up_for_ever() -> None:
+    cluster = Mooncake()
+    cluster.other = 0.0
+    answer = write(cluster)
+    assert all(replica["kind"] == "LOCAL_DISK" for value in answer["values"] for replica in value["replicas"])
+
+
+def test_names_are_never_used_twice() -> None:
+    cluster = Mooncake()
+    first = {value["key"] for value in write(cluster)["values"]}
+    cluster.now += 1
+    assert not first & {value["key"] for value in write(cluster)["values"]}
 
 
 def test_reading_compares_every_value_and_counts_hits() -> None:
