@@ -16,6 +16,9 @@ from .host import Host
 _MIB = 2**20
 #: mkfs.xfs of xfsprogs 6 refuses less
 SMALLEST = 300 * _MIB
+#: pieces of a device that has no signature at which it is looked at, and their size in bytes
+_SAMPLES = 64
+_SAMPLE = 4096
 FORMAT_TIMEOUT = 1800.0
 
 EMPTY = "empty"
@@ -62,7 +65,8 @@ def read_superblock(data: bytes) -> Optional[Superblock]:
 
 
 def read_content(host: Host, device: str, site: str, namespace_uuid: str, size: int) -> Content:
-    """Look at a device. Empty means: no signature that blkid knows, and nothing but zeros in its first and last MiB."""
+    """Look at a device. Empty means: no signature that blkid knows, and nothing but zeros in its first and last MiB
+    and wherever it is sampled in between."""
     try:
         found = read_superblock(_read(host, device, 0, 4096))
         wanted = (label_of(namespace_uuid), file_system_uuid(site, namespace_uuid))
@@ -81,7 +85,21 @@ def read_content(host: Host, device: str, site: str, namespace_uuid: str, size: 
         return Content(UNREADABLE, probe.explain())
     if head.strip(b"\0") or tail.strip(b"\0"):
         return Content(FOREIGN, "data without a known signature")
+    try:
+        used = [offset for offset in _samples(size) if _read(host, device, offset, _SAMPLE).strip(b"\0")]
+    except OSError as error:
+        return Content(UNREADABLE, str(error))
+    if used:
+        return Content(FOREIGN, "data without a known signature, at byte %d for example" % used[0])
     return Content(EMPTY, "nothing")
+
+
+def _samples(size: int) -> List[int]:
+    """Where to look between the ends: raw pools and encrypted volumes keep nothing that blkid knows.
+
+    In the middle of equal parts: an mkfs.xfs that was cut off leaves headers of allocation groups at their ends.
+    """
+    return [(2 * number + 1) * size // (2 * _SAMPLES) // _SAMPLE * _SAMPLE for number in range(_SAMPLES)]
 
 
 def _describe(export: str) -> str:

@@ -322,3 +322,15 @@ def test_a_smaller_namespace_than_planned_is_told(tmp_path) -> None:
     outcome = run(flash)
     assert not outcome.failed
     assert {item["check"] for item in outcome.findings} == {"storage.size"}
+
+
+def test_data_without_any_signature_in_the_middle_of_a_device_is_not_taken_for_empty(flash) -> None:
+    """A raw pool or an encrypted volume: both ends are zeros, and blkid knows nothing of it."""
+    with flash.device().open("r+b") as handle:
+        handle.seek(100 * MIB)
+        handle.write(b"\x5a" * (20 * MIB))
+    outcome = run(flash)
+    assert outcome.failed
+    assert checks(outcome) == {"storage.content"}
+    assert "data without a known signature" in outcome.message
+    assert xfs.read_superblock(flash.device().read_bytes()[:512]) is None
