@@ -94,6 +94,25 @@ def connect(host: str) -> dict[str, Any]:
     }
 
 
+def portals(host: str) -> list[dict[str, Any]]:
+    """What ping says from each port of a host: everything gets through."""
+    return [
+        {
+            "address": tier.address("ebof1", rail),
+            "source_address": tier.address(host, rail),
+            "netdev": tier.NETDEVS[rail],
+            "rail": rail,
+            "mtu": 4200,
+            "size": 4200,
+            "full": True,
+            "answers": True,
+            "neighbour": "",
+            "words": "",
+        }
+        for rail in tier.RAILS
+    ]
+
+
 def cache(host: str) -> dict[str, Any]:
     plan = tier.cache_plan(host)
     assert plan.store is not None
@@ -165,6 +184,7 @@ def states() -> dict[str, dict[str, Any]]:
             "connect": connect(host),
             "storage": storage(host),
             "cache": cache(host),
+            "portals": portals(host),
         }
     return found
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from g35ctl.observe import readings
+from g35ctl.observe import details, readings
 from g35ctl.plan.model import HostPlan, Plan
-from g35ctl.validate import fabric, flash, paths, pool
+from g35ctl.validate import fabric, flash, paths, pool, ways
 from g35ctl.validate.judging import Judging
 from g35ctl.validate.verdict import Verdict
 
@@ -35,6 +35,7 @@ def judge(
     judging = Judging(plan, readings.read(plan, answered, probes), evidence)
     verdicts = [*_hosts(judging, findings)]
     verdicts += fabric.judge(judging)
+    verdicts += ways.judge(judging, details.read(answered).ways)
     verdicts += paths.judge(judging)
     verdicts += pool.judge(judging)
     if probes is not None:

@@ -22,7 +22,6 @@ HOSTS = ("ebof1", "gpu1", "gpu2")
 def states() -> dict[str, dict[str, Any]]:
     found = tier_states.states()
     for host, state in found.items():
-        state["portals"] = _ways(host) if host != "ebof1" else []
         state["counters"] = {name: _counters(f"mlx5_{name}") for name in ("eth1", "eth2")}
         state["uses"] = _uses(host) if host != "ebof1" else []
         if host != "ebof1":
@@ -31,17 +30,6 @@ def states() -> dict[str, dict[str, Any]]:
             for path in state["connect"]["paths"]:
                 path["sqsize"] = plan.queue_size - 1
     return found
-
-
-def _ways(host: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "address": tier.address("ebof1", rail), "source_address": tier.address(host, rail),
-            "netdev": tier.NETDEVS[rail], "rail": rail, "mtu": 4200, "size": 4200, "full": True, "answers": True,
-            "neighbour": "", "words": "",
-        }
-        for rail in tier.RAILS
-    ]  # fmt: skip
 
 
 def _counters(device: str) -> dict[str, Any]:

@@ -98,6 +98,14 @@ SPOILED: Mapping[str, tuple[Callable[[Seen], Any], set[tuple[str, str, str]]]] =
         lambda s: s.states["gpu1"]["fabric"]["ports"]["eth1"].update(mtu=1500), {("gpu1", "fabric.mtu", "eth1")},
     ),
     "ToS": (lambda s: s.states["gpu1"]["fabric"]["ports"]["eth1"].update(tos=0), {("gpu1", "fabric.tos", "eth1")}),
+    "full-size packets are lost": (
+        lambda s: s.states["gpu1"]["portals"][0].update(full=False),
+        {("gpu1", "paths.mtu", "192.0.2.11 on rail a")},
+    ),
+    "ping is missing": (
+        lambda s: s.states["gpu1"]["portals"][1].update(full=None, answers=None),
+        {("gpu1", "paths.mtu", "198.51.100.11 on rail b")},
+    ),
     "no DCB": (
         lambda s: s.states["gpu1"]["fabric"]["ports"]["eth1"].update(dcb=None),
         {("gpu1", f"fabric.{name}", "eth1") for name in ("pfc", "dscp", "ets")},
@@ -318,3 +326,13 @@ def test_big_tier_gets_one_read_verdict_per_reader() -> None:
     assert len(reads) == 11
     assert all(item.grade is Grade.FAIL for item in reads)  # the copies wrote nothing
     assert any("not equal" in item.observed for item in reads if item.host == "gpu2")
+
+
+def test_silent_portal_is_left_to_its_paths_and_a_dumb_one_is_told() -> None:
+    seen = healthy()
+    seen.states["gpu2"]["portals"][1].update(full=False, answers=False)
+    graded = {(v.host, v.subject): v.grade for v in seen.judge() if v.check == "paths.mtu"}
+    assert graded["gpu2", "198.51.100.11 on rail b"] is Grade.WARN
+    path(seen, "gpu2", 1).update(state="connecting")
+    graded = {(v.host, v.subject): v.grade for v in seen.judge() if v.check == "paths.mtu"}
+    assert graded["gpu2", "198.51.100.11 on rail b"] is Grade.SKIP
