@@ -82,6 +82,8 @@ def field_type(kind: Any, metadata: list[Any]) -> str:
         return "address"
     if set(kinds) <= _NETWORKS:
         return "subnet"
+    if len(kinds) > 1:
+        return " or ".join(field_type(item, []) for item in kinds)
     (kind,) = kinds
     origin = typing.get_origin(kind)
     if origin is typing.Literal:

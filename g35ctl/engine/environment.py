@@ -55,6 +55,7 @@ def ansible_environment(
         "ANSIBLE_LOCAL_TEMP": str(run_folder / "ansible" / "tmp"),
         "ANSIBLE_LIBRARY": str(plugins / "modules"),
         "ANSIBLE_MODULE_UTILS": str(plugins / "module_utils"),
+        "ANSIBLE_LOOKUP_PLUGINS": str(plugins / "lookup"),
         "ANSIBLE_VARS_PLUGINS": str(plugins / "vars"),
         "ANSIBLE_ROLES_PATH": str(root / "roles"),
         "ANSIBLE_FORKS": str(forks),

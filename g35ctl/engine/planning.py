@@ -24,6 +24,7 @@ from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import Paths, WheelSet
 from g35ctl.plan.disruptive import Recorded, disruptive_steps
 from g35ctl.plan.model import Plan
+from g35ctl.site.keys import HostKeys, read_host_keys
 from g35ctl.site.load import load
 from g35ctl.site.model import Site
 
@@ -37,7 +38,7 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
     with _without_collections():
         site = load(inventory)
         paths = controller_paths(inventory)
-        plan = build(site, known_ownership(inventory), _wheels(site, paths), paths)
+        plan = build(site, known_ownership(inventory), _wheels(site, paths), paths, _keys(site))
         recorded = recorded_stages(inventory, plan)
     return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
 
@@ -120,6 +121,12 @@ def pending(inventory: str, plan: Plan) -> tuple[tuple[str, str], ...]:
         for host in hosts
         if not recorded.get(host, {}).get(stage, False)
     )
+
+
+def _keys(site: Site) -> Mapping[str, HostKeys]:
+    """The key files of hosts that authenticate; the site's checks have already named those that cannot be read."""
+    found = {host.name: read_host_keys(site, host) for host in site.group("cache_owners")}
+    return {name: keys for name, keys in found.items() if keys is not None}
 
 
 def _wheels(site: Site, paths: Paths) -> Mapping[WheelSet, tuple[Wheel, ...]]:

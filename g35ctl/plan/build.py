@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import Wheel
 
 from g35ctl.plan.box import plan_box
 from g35ctl.plan.cache import plan_cache
-from g35ctl.plan.connect import plan_connect
+from g35ctl.plan.connect import plan_connect, queues_of
 from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.digest import plan_digest
 from g35ctl.plan.disruptive import disruptive_steps
@@ -22,6 +22,7 @@ from g35ctl.plan.storage import plan_storage
 from g35ctl.plan.switch.render import plan_switches
 from g35ctl.plan.target import plan_target
 from g35ctl.plan.warnings import plan_warnings
+from g35ctl.site.keys import HostKeys
 from g35ctl.site.model import Site, SiteHost
 
 
@@ -30,15 +31,16 @@ def build(
     known_ownership: Mapping[str, str] | None = None,
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] | None = None,
     paths: Paths | None = None,
+    keys: Mapping[str, HostKeys] | None = None,
 ) -> Plan:
     """The Plan of ``site``.
 
     ``known_ownership`` maps namespace UUIDs to the owner they have had so far and ``wheels`` what the controller's
-    wheelhouses hold. ``paths`` are the controller's directories. Raises g35ctl.errors.G35Error when a value cannot be
+    wheelhouses hold. ``paths`` are the controller's directories, ``keys`` the key files by host. Raises g35ctl.errors.G35Error when a value cannot be
     put into a file.
     """
     assignment = _assign(site, known_ownership or {})
-    context = Context(site, assignment.ownership, wheels or {}, paths or Paths())
+    context = Context(site, assignment.ownership, wheels or {}, paths or Paths(), keys or {})
     hosts = _probes(context, tuple(_host(context, host) for host in site.hosts))
     return Plan(
         site=site.identity.name,
@@ -120,6 +122,7 @@ def _summary(context: Context, hosts: tuple[HostPlan, ...]) -> Summary:
         owners=len(context.owned),
         namespaces=len(context.ownership),
         paths=sum(len(host.connect.paths) for host in hosts if host.connect is not None),
+        queues=tuple(queues_of(host.name, host.connect) for host in hosts if host.connect is not None),
         raw=sum(item.size for item in context.ownership),
         capacity=sum(item.capacity for store in stores.values() for item in store.instances),
         rated_gbps=sum(box.rated_gbps or 0.0 for box in boxes),

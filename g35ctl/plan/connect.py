@@ -8,7 +8,8 @@ from ansible.module_utils.g35.plans import ConnectPath, ConnectPlan
 
 from g35ctl.plan.context import Context
 from g35ctl.plan.identity import host_nqn, host_uuid
-from g35ctl.site.model import SiteHost
+from g35ctl.plan.model import HostQueues
+from g35ctl.site.model import Nvme, SiteHost
 
 
 def plan_connect(context: Context, host: SiteHost) -> ConnectPlan | None:
@@ -16,21 +17,39 @@ def plan_connect(context: Context, host: SiteHost) -> ConnectPlan | None:
     if host.name not in context.owned:
         return None
     nvme = host.nvme
+    paths = tuple(_paths(context, host))
     rdma = context.protocol == "rdma"
     return ConnectPlan(
         site=context.site.identity.name,
         host_uuid=str(host_uuid(context.site, host)),
         host_nqn=host_nqn(context.site, host),
-        paths=tuple(_paths(context, host)),
+        paths=paths,
         managed_nqns=context.managed_nqns,
-        io_queues=nvme.io_queues,
+        io_queues=io_queues(nvme, len(paths)),
         queue_size=nvme.queue_size,
         keep_alive=nvme.keep_alive,
         reconnect_delay=nvme.reconnect_delay,
         controller_loss_timeout=nvme.controller_loss_timeout,
         tos=context.site.fabric.traffic.type_of_service if rdma else 0,
         io_policy=nvme.io_policy,
+        authentication=context.authentication(host),
     )
+
+
+def io_queues(nvme: Nvme, paths: int) -> int:
+    """I/O queues per controller: as asked, or as many as the budget leaves each path beside its admin queue.
+
+    Every queue is a queue pair with its own pool of memory regions. A host with many CPUs, a box with many SSDs and
+    several paths to each would otherwise ask a NIC for thousands, and the last controllers fail to connect.
+    """
+    return max(1, min(nvme.io_queues, nvme.queue_pair_budget // max(1, paths) - 1))
+
+
+def queues_of(host: str, plan: ConnectPlan) -> HostQueues:
+    """What a host's paths take. The admin queue of each holds 32 entries."""
+    paths = len(plan.paths)
+    regions = paths * (plan.io_queues * plan.queue_size + 32)
+    return HostQueues(host, paths, plan.io_queues, paths * (plan.io_queues + 1), regions)
 
 
 def _paths(context: Context, host: SiteHost) -> Iterator[ConnectPath]:

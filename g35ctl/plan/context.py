@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ansible.module_utils.g35.plans import Wheel
+from ansible.module_utils.g35.plans import HostKey, Wheel
 
 from g35ctl.plan.identity import endpoint, host_nqn
 from g35ctl.plan.model import Ownership
+from g35ctl.site.keys import HostKeys
 from g35ctl.site.model import HostPort, Site, SiteHost
 
 
@@ -53,6 +54,7 @@ class Context:
     ownership: tuple[Ownership, ...]
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] = field(default_factory=dict)
     paths: Paths = Paths()
+    keys: Mapping[str, HostKeys] = field(default_factory=dict)
 
     @cached_property
     def hosts(self) -> Mapping[str, SiteHost]:
@@ -92,6 +94,14 @@ class Context:
         """Host NQN of the owner of each (box, subsystem)."""
         nqns = {host.name: host_nqn(self.site, host) for host in self.owners}
         return {(item.box, item.nqn): nqns[item.owner] for item in self.ownership}
+
+    def authentication(self, host: SiteHost) -> HostKey | None:
+        """The key that a host proves itself with, or None. Raises KeyError when it needs one that was not read."""
+        if host.nvme.authentication.mode == "none":
+            return None
+        keys = self.keys[host.name]
+        nqn = host_nqn(self.site, host)
+        return HostKey(nqn, keys.digest, keys.key_file, keys.controller_digest, keys.controller_key_file)
 
     @cached_property
     def managed_nqns(self) -> tuple[str, ...]:

@@ -101,6 +101,18 @@ class HostMemory:
 
 
 @dataclass(frozen=True)
+class HostQueues:
+    """What the NVMe paths of a host take from its NICs: queue pairs (one I/O queue or admin queue each), and memory
+    regions (one per queue entry)."""
+
+    host: str
+    paths: int
+    io_queues: int
+    queue_pairs: int
+    memory_regions: int
+
+
+@dataclass(frozen=True)
 class Summary:
     """The tier in figures: ``raw`` is the size of all owned namespaces and ``capacity`` what stores may use of them,
     bytes; ``rated_gbps`` sums what the boxes are rated for, GB/s, leaving out ``unrated_boxes``."""
@@ -114,6 +126,7 @@ class Summary:
     rated_gbps: float = 0.0
     unrated_boxes: int = 0
     memory: tuple[HostMemory, ...] = ()
+    queues: tuple[HostQueues, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.g35.plans import Portal, TargetNamespace, TargetPlan
+from ansible.module_utils.g35.plans import HostKey, Portal, TargetNamespace, TargetPlan
 
 from g35ctl.plan.context import Context
 from g35ctl.plan.identity import MODEL, nguid, port_id, serial
@@ -32,7 +32,14 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
         for item in sorted(box.namespaces, key=lambda item: (item.nqn, item.nsid))
         if item.device is not None
     )
-    return TargetPlan(context.site.identity.name, portals(context, box), namespaces)
+    return TargetPlan(context.site.identity.name, portals(context, box), namespaces, _keys(context, host.name))
+
+
+def _keys(context: Context, box: str) -> tuple[HostKey, ...]:
+    """The keys of the hosts that own something of a box."""
+    names = {item.owner for item in context.ownership if item.box == box}
+    keys = (context.authentication(host) for host in context.owners if host.name in names)
+    return tuple(key for key in keys if key is not None)
 
 
 def allowed_hosts(context: Context, box: str, nqn: str) -> tuple[str, ...]:

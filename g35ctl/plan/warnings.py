@@ -20,6 +20,7 @@ def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...
         *_master(context),
         *_idle_owners(context),
         *_single_path(hosts),
+        *_queues(context, hosts),
         *_lossy(context),
         *_static_boxes(context),
         *_missing_wheels(context, hosts),
@@ -56,6 +57,26 @@ def _single_path(hosts: Sequence[HostPlan]) -> Iterator[str]:
                 single.append(host.name)
     if single:
         yield f"reach namespaces over one rail only, so one cable is enough to lose them: {_listed(single)}"
+
+
+def _queues(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
+    fewer: dict[tuple[int, int, int], list[str]] = {}
+    over = []
+    for host in hosts:
+        if host.connect is None:
+            continue
+        nvme, paths = context.hosts[host.name].nvme, len(host.connect.paths)
+        if paths * 2 > nvme.queue_pair_budget:
+            over.append(host.name)
+        elif host.connect.io_queues < nvme.io_queues:
+            fewer.setdefault((host.connect.io_queues, nvme.io_queues, paths), []).append(host.name)
+    for (queues, asked, paths), names in fewer.items():
+        yield (
+            f"{queues} I/O queues per controller instead of {asked}, so that {paths} paths stay within"
+            f" g35_nvme.queue_pair_budget: {_listed(names)}"
+        )
+    if over:
+        yield f"more paths than g35_nvme.queue_pair_budget allows, even with one I/O queue each: {_listed(over)}"
 
 
 def _lossy(context: Context) -> Iterator[str]:

@@ -55,6 +55,14 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             frozenset({"stores", "segments", "buffers", "total"}),
         ),
         Section(
+            "Queues", ("host", "paths", "I/O queues per path", "queue pairs", "memory regions"),
+            tuple(
+                (q.host, str(q.paths), str(q.io_queues), str(q.queue_pairs), str(q.memory_regions))
+                for q in plan.summary.queues
+            ),
+            frozenset({"paths", "I/O queues per path", "queue pairs", "memory regions"}),
+        ),
+        Section(
             "Stages", ("stage", "hosts", "names"),
             tuple((stage, str(len(hosts)), listed(hosts)) for stage, hosts in plan.stage_hosts.items()),
             frozenset({"hosts"}),

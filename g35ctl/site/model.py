@@ -64,6 +64,20 @@ class TrafficContract(Strict):
         return self.dscp << 2 | 2
 
 
+class Tuning(Strict):
+    """Settings of data NICs beyond the traffic contract; ``keep`` leaves what is there (docs/fabric.md)."""
+
+    ring_size: Literal["keep", "max"] | Annotated[int, Field(ge=64, le=65536)] = Field(
+        "keep", description="Entries of the rx and tx rings: keep, max, or a number; RoCE data does not use them"
+    )
+    adaptive_interrupts: Literal["keep"] | bool = Field(
+        "keep", description="Adaptive interrupt moderation of receiving: keep, on or off"
+    )
+    lldpad: Literal["refuse", "mask"] = Field(
+        "refuse", description="A running lldpad overwrites DCB: refuse to go on, or mask (stop it for good)"
+    )
+
+
 class Fabric(Strict):
     """``g35_fabric``: the storage network."""
 
@@ -76,6 +90,7 @@ class Fabric(Strict):
     lossless: Literal["required", "unavailable"] = Field(
         "required", description="Say 'unavailable' to accept NICs without DCB (no PFC, no ETS)"
     )
+    tuning: Tuning = Field(default_factory=Tuning, description="Settings of data NICs beyond the contract")
 
 
 class BoxPortal(Strict):
@@ -155,6 +170,22 @@ class Box(Strict):
     rated_gbps: float | None = Field(None, gt=0, description="Rated throughput, GB/s")
 
 
+class Authentication(Strict):
+    """In-band authentication of a host's NVMe-oF connections."""
+
+    mode: Literal["none", "dhchap"] = Field(
+        "none", description="dhchap: the host proves itself with a DH-HMAC-CHAP key (Linux 6.1 with NVME_AUTH, or 6.7)"
+    )
+    key_file: str = Field(
+        ".keys/{host}.key",
+        description="File of mode 0600 on the controller with the host's key, DHHC-1:...; relative to the inventory, "
+        "{host} stands for the host's name",
+    )
+    controller_key_file: str = Field(
+        "", description="The same for the key by which the box proves itself to the host; empty: it does not have to"
+    )
+
+
 class Nvme(Strict):
     """``g35_nvme``: how hosts connect."""
 
@@ -165,6 +196,10 @@ class Nvme(Strict):
     reconnect_delay: int = Field(2, ge=1, le=60, description="Delay between reconnect attempts, seconds")
     controller_loss_timeout: int = Field(600, ge=-1, description="Give a lost controller up after, seconds; -1 never")
     io_policy: Literal["numa", "round-robin", "queue-depth"] = Field("round-robin", description="Multipath policy")
+    queue_pair_budget: int = Field(
+        1024, ge=2, description="Most queue pairs this host may hold; io_queues shrinks so that all its paths fit"
+    )
+    authentication: Authentication = Field(default_factory=Authentication, description="In-band authentication")
 
 
 class HostPort(Strict):

@@ -31,6 +31,12 @@ options:
     description: Whether controllers of mounted namespaces may be disconnected.
     type: bool
     default: false
+  secrets:
+    description:
+      - DH-HMAC-CHAP keys by host NQN, each with C(key) and C(controller_key), for a plan with C(authentication).
+      - Never part of the plan and never logged; kept on the host in one file of mode 0600.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Computes every change and makes none.
@@ -74,4 +80,4 @@ from ansible.module_utils.g35.connect import build  # noqa: E402
 from ansible.module_utils.g35.module import run_stage_module  # noqa: E402
 
 if __name__ == "__main__":
-    run_stage_module(build)
+    run_stage_module(build, secrets=True)

@@ -8,9 +8,9 @@ network goes down; a timer runs the same code again, so that a path that was giv
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import connect_checks, managed
+from . import connect_checks, connect_keys, managed
 from .connect_verdicts import path_findings, queue_findings, stale_findings, subsystem_findings
 from .connecting import Connector, Judgement, judge, label
 from .converge import Change, Finding, Stage
@@ -21,7 +21,9 @@ from .plans import ConnectPath, ConnectPlan, File
 from .rdma import device_of
 from .schema import load
 
-_MODULES = ("connect", "connecting", "connect_checks", "connect_verdicts", "identity", "nvme", "rdma")
+_MODULES = (
+    "connect", "connecting", "connect_checks", "connect_keys", "connect_verdicts", "dhchap", "identity", "nvme", "rdma"
+)  # fmt: skip
 #: how long the boot unit waits for addresses and RDMA devices before it connects what it can, seconds
 BOOT_PATIENCE = 30.0
 
@@ -35,9 +37,9 @@ class _Seen:
     mounts: Tuple[MountEntry, ...]
 
 
-def build(host: Host, plan: Dict[str, Any]) -> Stage:
-    """The stage for a module. Raises schema.SchemaError."""
-    return ConnectStage(host, load(ConnectPlan, plan))
+def build(host: Host, plan: Dict[str, Any], secrets: Optional[Mapping[str, Any]] = None) -> Stage:
+    """The stage for a module. ``secrets`` are keys by host NQN. Raises schema.SchemaError."""
+    return ConnectStage(host, load(ConnectPlan, plan), secrets=secrets)
 
 
 def boot_stage(host: Host, plan: Dict[str, Any]) -> Stage:
@@ -50,11 +52,14 @@ class ConnectStage(Stage):
 
     name = "connect"
 
-    def __init__(self, host: Host, plan: ConnectPlan, booting: bool = False) -> None:
+    def __init__(
+        self, host: Host, plan: ConnectPlan, booting: bool = False, secrets: Optional[Mapping[str, Any]] = None
+    ) -> None:
         super().__init__(host)
         self.plan = plan
         self.booting = booting
-        self.connector = Connector(host, plan)
+        self.given = connect_keys.handed_over(plan, secrets)
+        self.connector = Connector(host, plan, connect_keys.known_keys(host, plan, self.given))
         self._seen: Optional[_Seen] = None
 
     # Reading
@@ -67,6 +72,7 @@ class ConnectStage(Stage):
                 self.host.wait_until(self._network_is_there, BOOT_PATIENCE, interval=1.0)
             return identity_conflicts(self.plan, topology)
         found = connect_checks.preflight_findings(self.host, self.plan)
+        found += connect_keys.preflight_findings(self.plan, self.given)
         return found + identity_conflicts(self.plan, read_topology(self.host))
 
     def _network_is_there(self) -> bool:
@@ -88,6 +94,7 @@ class ConnectStage(Stage):
             + [self._path_state(path, None) for path in seen.judgement.missing],
             "stale": [asdict(item) for item in seen.judgement.stale],
             "subsystems": [asdict(item) for item in topology.subsystems if item.nqn in ours],
+            "keys": connect_keys.read(self.host, self.plan, seen.judgement),
             "modules_missing": connect_checks.missing_modules(self.host, self.plan),
             "units": managed.read_units(self.host, self.plan.units),
             "files_differing": [change.what for change in managed.file_changes(self.host, self._files())],
@@ -113,6 +120,7 @@ class ConnectStage(Stage):
     def _files(self) -> Tuple[File, ...]:
         own = {item.path for item in self.plan.files}
         files = tuple(item for item in identity_files(self.plan) if item.path not in own) + self.plan.files
+        files += connect_keys.key_files(self.plan, self.given)
         return files if self.booting else files + managed.boot_files("connect", self.plan, _MODULES)
 
     # Changing
@@ -128,6 +136,9 @@ class ConnectStage(Stage):
             )
         todo += self._disconnects(seen, seen.judgement.stale, "stale")
         todo += self._connects(seen)
+        todo += connect_keys.key_changes(
+            self.host, self.plan, self.connector, seen.judgement, seen.topology, lambda nqn: self._users(seen, nqn)
+        )
         todo += self._settings(seen)
         return todo + managed.unit_changes(self.host, self.plan.units, written)
 
@@ -254,6 +265,7 @@ class ConnectStage(Stage):
         found += path_findings(self.plan, seen.judgement, self.connector.reasons)
         found += stale_findings(seen.judgement)
         found += subsystem_findings(self.host, self.plan, seen.topology)
+        found += connect_keys.findings(self.plan, state["keys"], seen.judgement)
         found += queue_findings(self.host, self.plan, seen.judgement)
         others = [path for path in state["files_differing"] if path not in KEPT]
         found += [Finding("connect.file", path, "absent or differs", "as planned", "run the deploy") for path in others]
@@ -282,7 +294,8 @@ class ConnectStage(Stage):
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         seen = self._read_seen()
         todo = self.draining(state)
-        files = [item for item in self._files() if item.path not in KEPT]
+        files = [item for item in self._files() if item.path not in KEPT + (connect_keys.KEYS_FILE,)]
+        files.append(File(connect_keys.KEYS_FILE, ""))
         used = [user for nqn in self._nqns() for user in self._users(seen, nqn)]
         for change in managed.removal_changes(self.host, files, self.plan.units):
             is_unit = any(unit.name == change.what for unit in self.plan.units)

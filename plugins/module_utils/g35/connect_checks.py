@@ -6,12 +6,13 @@ import json
 import re
 from typing import Dict, List, Optional, Tuple
 
+from .connecting import FABRICS_DEVICE, fabrics_tokens
 from .converge import Finding
+from .dhchap import kernel_lacks
 from .host import Host
 from .plans import ConnectPlan
 from .rdma import device_of
 
-FABRICS_DEVICE = "/dev/nvme-fabrics"
 MULTIPATH = "/sys/module/nvme_core/parameters/multipath"
 _TOOL_PLACES = ("/usr/sbin/nvme", "/usr/bin/nvme", "/sbin/nvme", "/bin/nvme", "/usr/local/sbin/nvme")
 #: what our connects write to the kernel; all of them are known since 5.4
@@ -59,7 +60,7 @@ def preflight_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
             Finding("connect.tool", "nvme", "not installed", "nvme-cli 2.0 or later", "install the package nvme-cli")
         )
     found += _module_findings(host, plan)
-    found += _token_findings(host)
+    found += _token_findings(host, plan)
     found += multipath_finding(host)
     found += _port_findings(host, plan)
     found += _autoconnect_findings(host, plan)
@@ -98,17 +99,32 @@ def _module_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
     return found
 
 
-def _token_findings(host: Host) -> List[Finding]:
+def _token_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
     """The kernel lists the options it understands in /dev/nvme-fabrics; read only where the module is loaded."""
-    text = host.read(FABRICS_DEVICE)
-    known = set(re.findall(r"(\w+)=?", text or ""))
+    known = fabrics_tokens(host)
+    wanted = plan.authentication is not None
     if "traddr" not in known:
-        return []
+        lacks = wanted and kernel_lacks(host, "CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_AUTH")
+        return [_authentication_finding("was built without CONFIG_NVME_HOST_AUTH")] if lacks else []
+    found: List[Finding] = []
+    if wanted and "dhchap_secret" not in known:
+        found.append(_authentication_finding("no dhchap_secret"))
     missing = [name for name in _TOKENS if name not in known]
-    if not missing:
-        return []
-    observed = "no %s" % ", ".join(missing)
-    return [Finding("connect.kernel", FABRICS_DEVICE, observed, "all of them", "use kernel 5.4 or later")]
+    if missing:
+        observed = "no %s" % ", ".join(missing)
+        found.append(Finding("connect.kernel", FABRICS_DEVICE, observed, "all of them", "use kernel 5.4 or later"))
+    return found
+
+
+def _authentication_finding(observed: str) -> Finding:
+    return Finding(
+        "connect.kernel",
+        FABRICS_DEVICE,
+        observed,
+        "in-band authentication, which g35_nvme.authentication asks for",
+        "use a kernel with CONFIG_NVME_HOST_AUTH (CONFIG_NVME_AUTH before 6.7; Debian 13, not Debian 12),"
+        " or set g35_nvme.authentication.mode: none",
+    )
 
 
 def _port_findings(host: Host, plan: ConnectPlan) -> List[Finding]:

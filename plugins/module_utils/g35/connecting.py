@@ -10,12 +10,14 @@ import ipaddress
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
+from .dhchap import Keys
 from .host import Host, Result
 from .nvme import IN_TRANSIT, Controller, Topology, read_topology
 from .plans import ConnectPath, ConnectPlan
 
+FABRICS_DEVICE = "/dev/nvme-fabrics"
 #: portals connected at the same time; the kernel creates controllers one after the other anyway
 PARALLEL = 8
 #: a portal whose first paths all fail without an answer is not tried further in this round
@@ -102,6 +104,11 @@ def judge(plan: ConnectPlan, topology: Topology) -> Judgement:
     return Judgement(tuple(live), tuple(in_transit), tuple(missing), tuple(stale))
 
 
+def fabrics_tokens(host: Host) -> FrozenSet[str]:
+    """The options that this kernel understands, as its device lists them; none while the module is not loaded."""
+    return frozenset(re.findall(r"(\w+)=?", host.read(FABRICS_DEVICE) or ""))
+
+
 def connect_command(plan: ConnectPlan, path: ConnectPath) -> List[str]:
     """The argument list that makes one controller; the short options mean the same from nvme-cli 2.0 on."""
     return [
@@ -113,12 +120,31 @@ def connect_command(plan: ConnectPlan, path: ConnectPath) -> List[str]:
     ]  # fmt: skip
 
 
-class Connector:
-    """Runs connects and remembers why a path did not come up."""
+def fabrics_options(plan: ConnectPlan, path: ConnectPath, keys: Keys) -> str:
+    """What makes one authenticated controller when it is written to the kernel's device.
 
-    def __init__(self, host: Host, plan: ConnectPlan) -> None:
+    Written by us and not by ``nvme connect -S KEY``: an argument list can be read by every user of the host, and the
+    other ways to hand a key to nvme-cli (config.json, discovery.conf) lose it in some release or other.
+    """
+    options = {
+        "nqn": path.nqn, "transport": path.transport, "traddr": path.address, "trsvcid": str(path.port),
+        "host_traddr": path.source_address, "hostnqn": plan.host_nqn, "hostid": plan.host_uuid,
+        "nr_io_queues": str(plan.io_queues), "queue_size": str(plan.queue_size),
+        "keep_alive_tmo": str(plan.keep_alive), "reconnect_delay": str(plan.reconnect_delay),
+        "ctrl_loss_tmo": str(plan.controller_loss_timeout), "tos": str(plan.tos), "dhchap_secret": keys.key,
+    }  # fmt: skip
+    if keys.controller_key:
+        options["dhchap_ctrl_secret"] = keys.controller_key
+    return ",".join("%s=%s" % item for item in options.items())
+
+
+class Connector:
+    """Runs connects and remembers why a path did not come up. ``keys`` are this host's, once they are known."""
+
+    def __init__(self, host: Host, plan: ConnectPlan, keys: Optional[Keys] = None) -> None:
         self.host = host
         self.plan = plan
+        self.keys = keys
         #: path -> why its last attempt failed, from the tool and the kernel log
         self.reasons: Dict[ConnectPath, str] = {}
 
@@ -126,7 +152,7 @@ class Connector:
         """Try each path once, portals side by side, then wait for the namespaces of what came up."""
         if not paths:
             return
-        before = self._kernel_log()
+        before = self.kernel_log()
         portals: Dict[Tuple[str, str, int, str], List[ConnectPath]] = {}
         for path in paths:
             portals.setdefault((path.transport, path.address, path.port, path.source_address), []).append(path)
@@ -145,16 +171,61 @@ class Connector:
             if len(failed) >= PATIENCE and not answered:
                 failed[path] = "not tried: the portal did not answer for the paths before it"
                 continue
-            result = self.host.run(connect_command(self.plan, path), timeout=CONNECT_TIMEOUT)
+            result = self._connect_one(path)
             if self._is_there(path):
                 answered = True
                 self.reasons.pop(path, None)
             else:
                 failed[path] = _last_words(result)
                 # A refusal is an answer: the next subsystem of this portal may well admit us.
-                log = [line for line in self._kernel_log() if path.nqn in line]
+                log = [line for line in self.kernel_log() if path.nqn in line]
                 answered = answered or any("not allowed" in line for line in log[-3:])
         return failed
+
+    def _connect_one(self, path: ConnectPath) -> Result:
+        if self.plan.authentication is None:
+            return self.host.run(connect_command(self.plan, path), timeout=CONNECT_TIMEOUT)
+        device = ["write", FABRICS_DEVICE]
+        if self.keys is None:
+            return Result(device, 1, "", "this host has no key yet: run g35ctl deploy --only connect")
+        # A kernel that does not know the option would put it into its log, key and all.
+        if "dhchap_secret" not in fabrics_tokens(self.host):
+            return Result(device, 1, "", "this kernel does not know dhchap_secret (CONFIG_NVME_HOST_AUTH)")
+        try:
+            return Result(
+                device, 0, self.host.exchange(FABRICS_DEVICE, fabrics_options(self.plan, path, self.keys)), ""
+            )
+        except OSError as error:
+            return Result(device, 1, "", error.strerror or str(error))
+
+    def reauthenticate(self, path: ConnectPath, name: str) -> None:
+        """Let a live controller prove itself with the present key, and see it through before another one is touched.
+
+        The connection stays while it does. Raises OSError when the path is not live afterwards: then the box has
+        another key, and the remaining paths keep the session that they have.
+        """
+        assert self.keys is not None
+        before = self.kernel_log()
+        base = "/sys/class/nvme/%s" % name
+        if self.keys.controller_key:
+            self.host.write_attribute(base + "/dhchap_ctrl_secret", self.keys.controller_key)
+        self.host.write_attribute(base + "/dhchap_secret", self.keys.key)
+
+        def told() -> bool:
+            lines = [line for line in new_lines(before, self.kernel_log()) if "%s: qid 0: auth" % name in line]
+            return any("authenticated" in line for line in lines)
+
+        self.host.wait_until(told, 2.0 * self.plan.reconnect_delay + 5.0, interval=0.25)
+        # The box drops a controller that failed a moment after it said so.
+        self.host.sleep(1.0)
+        self.wait_for([name], 2.0 * self.plan.reconnect_delay + 5.0)
+        key = _key_of_path(path)
+        if not any(_key_of_controller(item) == key and item.live for item in read_topology(self.host).controllers):
+            lines = [_without_time(line) for line in new_lines(before, self.kernel_log())]
+            raise OSError(
+                "%s is not live after authenticating with the new key; the other paths keep theirs. Kernel: %s"
+                % (label(path), " | ".join(list(dict.fromkeys(lines))[-3:]) or "nothing logged")
+            )
 
     def _is_there(self, path: ConnectPath) -> bool:
         key = _key_of_path(path)
@@ -187,12 +258,13 @@ class Connector:
     def _disconnect_one(self, name: str) -> Result:
         return self.host.run(["nvme", "disconnect", "-d", name], timeout=CONNECT_TIMEOUT)
 
-    def _kernel_log(self) -> List[str]:
+    def kernel_log(self) -> List[str]:
+        """Lines of the kernel's log about NVMe and RDMA, oldest first."""
         result = self.host.run(["dmesg"], timeout=20.0)
         return [line for line in result.out.splitlines() if "nvme" in line or "rdma" in line.lower()]
 
     def _explain(self, failed: Dict[ConnectPath, str], before: List[str]) -> None:
-        fresh = _new_lines(before, self._kernel_log())
+        fresh = new_lines(before, self.kernel_log())
         owned: Set[str] = {line for line in fresh for path in self.plan.paths if path.nqn in line}
         common = [line for line in fresh if line not in owned]
         for path, words in failed.items():
@@ -204,7 +276,7 @@ class Connector:
             # The same failure repeats per queue and attempt; the last two distinct lines tell it.
             distinct = list(dict.fromkeys(_without_time(line) for line in lines))[-2:]
             kernel = "; kernel: %s" % " | ".join(distinct) if distinct else "; the kernel logged nothing"
-            self.reasons[path] = "nvme connect: %s%s" % (words, kernel)
+            self.reasons[path] = "connecting: %s%s" % (words, kernel)
 
 
 def _last_words(result: Result) -> str:
@@ -213,7 +285,7 @@ def _last_words(result: Result) -> str:
     return lines[-1] if lines else "exit %d without a word" % result.code
 
 
-def _new_lines(before: List[str], after: List[str]) -> List[str]:
+def new_lines(before: List[str], after: List[str]) -> List[str]:
     """Lines of ``after`` that follow the last line known before; all of them when it has left the ring buffer."""
     if before and before[-1] in after:
         position = len(after) - 1 - after[::-1].index(before[-1])

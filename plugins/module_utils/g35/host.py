@@ -129,6 +129,15 @@ class Host:
         with open(str(self.path(absolute)), "w", encoding="utf-8") as handle:
             handle.write(value)
 
+    def exchange(self, absolute: str, text: str) -> str:
+        """Write to a device and read its answer through the same descriptor. Raises OSError."""
+        descriptor = os.open(str(self.path(absolute)), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+            return os.read(descriptor, 4096).decode(errors="replace")
+        finally:
+            os.close(descriptor)
+
     def write_file(self, absolute: str, content: str, mode: int, owner: str = "root", group: str = "root") -> None:
         """Write a file atomically (temporary file, fsync, rename) with its mode and owner set before it appears."""
         target = self.path(absolute)

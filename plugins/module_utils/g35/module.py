@@ -45,18 +45,22 @@ def alone(path: str = LOCK, patience: float = PATIENCE) -> Iterator[None]:
         os.close(descriptor)
 
 
-def run_stage_module(build: Callable[[Host, Dict[str, Any]], Stage]) -> None:
-    """Parse the common arguments, run the asked action of the stage that ``build`` makes, and exit with its outcome."""
-    module = AnsibleModule(
-        argument_spec={
-            "action": {"type": "str", "choices": list(ACTIONS), "default": "apply"},
-            "plan": {"type": "dict", "required": True},
-            "allow_disruptive": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
+def run_stage_module(build: Callable[..., Stage], secrets: bool = False) -> None:
+    """Parse the common arguments, run the asked action of the stage that ``build`` makes, and exit with its outcome.
+
+    With ``secrets`` the module has a parameter of that name, which Ansible never logs, and ``build`` gets it third.
+    """
+    arguments: Dict[str, Any] = {
+        "action": {"type": "str", "choices": list(ACTIONS), "default": "apply"},
+        "plan": {"type": "dict", "required": True},
+        "allow_disruptive": {"type": "bool", "default": False},
+    }
+    if secrets:
+        arguments["secrets"] = {"type": "dict", "default": {}, "no_log": True}
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     try:
-        stage = build(Host(), module.params["plan"])
+        more = (module.params["secrets"],) if secrets else ()
+        stage = build(Host(), module.params["plan"], *more)
     except SchemaError as error:
         module.fail_json(msg="the plan given to this module is not valid: %s" % error, findings=[])
     action = module.params["action"]

@@ -7,8 +7,9 @@ when read back, so they are compared by the item they name.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from .dhchap import Keys
 from .host import Host
 from .plans import Portal, TargetNamespace
 
@@ -132,6 +133,25 @@ def allow_host(host: Host, nqn: str, host_nqn: str) -> None:
     """Let a host use a subsystem. Raises OSError."""
     host.make_directory(host_path(host_nqn))
     host.make_link(host_path(host_nqn), "%s/allowed_hosts/%s" % (subsystem_path(nqn), host_nqn))
+
+
+def read_keys(host: Host, host_nqn: str) -> Tuple[str, str]:
+    """The keys a host proves itself with, and the box to it; empty where none is set."""
+    base = host_path(host_nqn)
+    return (host.read_value(base + "/dhchap_key") or "", host.read_value(base + "/dhchap_ctrl_key") or "")
+
+
+def write_keys(host: Host, host_nqn: str, keys: Keys) -> None:
+    """Set the keys of a host, or take them back where they are empty.
+
+    Controllers that are connected keep their session; from here on the host has to prove itself with these. Raises
+    OSError.
+    """
+    host.make_directory(host_path(host_nqn))
+    for name, key in (("dhchap_ctrl_key", keys.controller_key), ("dhchap_key", keys.key)):
+        path = "%s/%s" % (host_path(host_nqn), name)
+        if (host.read_value(path) or "") != key:
+            host.write_attribute(path, key + "\n")
 
 
 def fence(host: Host, nqn: str, allowed: Sequence[str]) -> None:

@@ -52,6 +52,19 @@ class Portal:
 
 
 @dataclass(frozen=True)
+class HostKey:
+    """The DH-HMAC-CHAP key of a host. The key itself is in no plan: only where the controller has it, and its digest."""
+
+    host_nqn: str = field(metadata=_doc("NQN of the host that proves itself with it"))
+    digest: str = field(metadata=_doc("Digest of the key, twelve hexadecimal digits"))
+    key_file: str = field(metadata=_doc("File on the controller that holds the key"))
+    controller_digest: str = field(
+        default="", metadata=_doc("Digest of the key the box proves itself with; empty: it does not have to")
+    )
+    controller_key_file: str = field(default="", metadata=_doc("File on the controller that holds that key"))
+
+
+@dataclass(frozen=True)
 class TargetNamespace:
     """One SSD exported through a subsystem."""
 
@@ -72,6 +85,9 @@ class TargetPlan:
     site: str = field(metadata=_doc("Name of the site"))
     portals: Tuple[Portal, ...] = field(metadata=_doc("Portals to listen on"))
     namespaces: Tuple[TargetNamespace, ...] = field(metadata=_doc("Namespaces to export"))
+    authentication: Tuple[HostKey, ...] = field(
+        default=(), metadata=_doc("Hosts that have to prove themselves with DH-HMAC-CHAP")
+    )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 
@@ -146,6 +162,17 @@ class FabricPort:
 
 
 @dataclass(frozen=True)
+class FabricTuning:
+    """Settings of data NICs beyond the traffic contract. ``keep`` leaves what is there."""
+
+    ring_size: str = field(default="keep", metadata=_doc("Entries of the rx and tx rings: keep, max, or a number"))
+    adaptive_interrupts: str = field(default="keep", metadata=_doc("Adaptive rx interrupt moderation: keep, on or off"))
+    lldpad: str = field(
+        default="refuse", metadata=_doc("A running lldpad: refuse, or mask (stop it and mask its units)")
+    )
+
+
+@dataclass(frozen=True)
 class FabricPlan:
     """RoCE settings of a host: the traffic contract applied to its ports."""
 
@@ -160,6 +187,9 @@ class FabricPlan:
     bandwidth_percent: int = field(metadata=_doc("ETS share of the RoCE traffic class, percent"))
     lossless: str = field(
         default="required", metadata=_doc("required, or unavailable: the site accepted NICs without DCB by name")
+    )
+    tuning: FabricTuning = field(
+        default=FabricTuning(), metadata=_doc("Settings of data NICs beyond the traffic contract")
     )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
@@ -198,6 +228,9 @@ class ConnectPlan:
     controller_loss_timeout: int = field(metadata=_doc("Give a lost controller up after, seconds; -1 never"))
     tos: int = field(metadata=_doc("ToS byte of the connections (rdma); 0 with tcp: not set"))
     io_policy: str = field(metadata=_doc("Multipath policy: numa, round-robin or queue-depth"))
+    authentication: Optional[HostKey] = field(
+        default=None, metadata=_doc("The DH-HMAC-CHAP key of this host; none: it does not authenticate")
+    )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import network, nvmet, ssd
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import CONFIG, boot_files, file_changes, removal_changes, unit_changes, unit_findings
-from .plans import Portal, TargetNamespace, TargetPlan
+from .plans import File, Portal, TargetNamespace, TargetPlan
 from .schema import SchemaError, load
+from .target_keys import KEYS_FILE, KeyRing
 
 #: how long a boot unit waits for devices and addresses, seconds
 BOOT_WAIT = 120.0
 _MARKER = CONFIG + "/target.json"
+_MODULES = ("dhchap", "network", "nvmet", "ssd", "target", "target_keys")
 
 
 class TargetStage(Stage):
@@ -28,11 +30,19 @@ class TargetStage(Stage):
     name = "target"
     settle_seconds = 5.0
 
-    def __init__(self, host: Host, plan: TargetPlan, boots: bool = True, wait: float = 0.0) -> None:
+    def __init__(
+        self,
+        host: Host,
+        plan: TargetPlan,
+        boots: bool = True,
+        wait: float = 0.0,
+        secrets: Optional[Mapping[str, Any]] = None,
+    ) -> None:
         super().__init__(host)
         self.plan = plan
         self.wait = wait
-        self.files = plan.files + (boot_files("target", plan, ("network", "nvmet", "ssd", "target")) if boots else ())
+        self.ring = KeyRing(host, plan, secrets)
+        self.files = plan.files + (boot_files("target", plan, _MODULES) if boots else ()) + self.ring.files
         self.ports: Dict[str, Portal] = {str(portal.port_id): portal for portal in plan.portals}
         self.subsystems: Dict[str, List[TargetNamespace]] = {}
         for namespace in plan.namespaces:
@@ -59,6 +69,7 @@ class TargetStage(Stage):
             "ports": {port_id: nvmet.read_port(host, port_id) for port_id in ports if port_id in our_ports},
             "hosts": host.list(nvmet.ROOT + "/hosts"),
             "previous": before,
+            "keys": self.ring.read(before["hosts"]),
             "foreign": {
                 "subsystems": [nqn for nqn in present if nqn not in ours],
                 "ports": {port_id: nvmet.read_port(host, port_id) for port_id in ports if port_id not in our_ports},
@@ -101,6 +112,7 @@ class TargetStage(Stage):
         present = self.host.list(nvmet.ROOT + "/subsystems")
         foreign = [nqn for nqn in present if nqn not in self.subsystems and nqn not in before["subsystems"]]
         found += ssd.module_findings(self.host, self.modules)
+        found += self.ring.preflight()
         found += ssd.device_findings(self.host, self.plan, foreign)
         local = {item.rpartition("/")[0] for have in network.addresses_of(self.host).values() for item in have}
         for portal in self.plan.portals:
@@ -145,7 +157,7 @@ class TargetStage(Stage):
                     Finding("target.listening", "%s:%d" % (portal.address, portal.port), "not listening",
                             "%s listener" % portal.transport, "see the kernel log for nvmet: dmesg | grep nvmet")
                 )  # fmt: skip
-        return found + unit_findings(self.host, self.plan.units, "target.unit")
+        return found + self.ring.findings() + unit_findings(self.host, self.plan.units, "target.unit")
 
     # changing
 
@@ -162,6 +174,8 @@ class TargetStage(Stage):
             if name not in state["modules"]
         ]
         todo += self._stale(state, set(self.subsystems), set(self.ports))
+        # Before anybody is let in, so that no host is ever admitted without its key.
+        todo += self.ring.changes(state["keys"])
         for nqn, namespaces in self.subsystems.items():
             todo += self._subsystem_changes(nqn, namespaces, state)
         for port_id, portal in self.ports.items():
@@ -301,7 +315,12 @@ class TargetStage(Stage):
         """Unit, then everything of ours in configfs, then the files; the data on the SSDs stays."""
         todo = self._stale(state, set(), set()) + self._stale_hosts_all(state)
         # The unit's own stop unlinks; it must not do so before consent to what that interrupts.
-        return removal_changes(self.host, (), self.plan.units) + todo + removal_changes(self.host, self.files, ())
+        return (
+            removal_changes(self.host, (), self.plan.units) + todo + removal_changes(self.host, self._every_file(), ())
+        )
+
+    def _every_file(self) -> List[File]:
+        return [item for item in self.files if item.path != KEYS_FILE] + [File(KEYS_FILE, "")]
 
     def _stale_hosts_all(self, state: Dict[str, Any]) -> List[Change]:
         planned = {name for item in self.plan.namespaces for name in item.allowed_hosts}
@@ -309,9 +328,9 @@ class TargetStage(Stage):
         return self._stale_hosts({**state, "previous": previous}, set())
 
 
-def build(host: Host, plan: Dict[str, Any]) -> TargetStage:
-    """The stage of a plan in its JSON form. Raises schema.SchemaError."""
-    return TargetStage(host, load(TargetPlan, plan))
+def build(host: Host, plan: Dict[str, Any], secrets: Optional[Mapping[str, Any]] = None) -> TargetStage:
+    """The stage of a plan in its JSON form; ``secrets`` are keys by host NQN. Raises schema.SchemaError."""
+    return TargetStage(host, load(TargetPlan, plan), secrets=secrets)
 
 
 def boot_stage(host: Host, plan: Dict[str, Any]) -> TargetStage:

@@ -1,0 +1,68 @@
+"""Hands the roles the DH-HMAC-CHAP keys that a stage plan names by file and digest."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+
+DOCUMENTATION = r"""
+name: g35_keys
+short_description: DH-HMAC-CHAP keys of a stage plan, read on the controller
+version_added: "0.1.0"
+description:
+  - Reads the key files that the C(authentication) of a target or connect plan names and returns the keys by host NQN.
+  - Refuses a file that others than its owner can read. The keys are in no plan, no event and no run folder; pass the
+    result to a parameter that is never logged.
+options:
+  _terms:
+    description: The stage plans.
+    required: true
+author:
+  - The g35ctl authors
+"""
+
+EXAMPLES = r"""
+- name: Hold one controller per subsystem and rail
+  g35_connect:
+    plan: "{{ g35_connect_plan }}"
+    secrets: "{{ lookup('g35_keys', g35_connect_plan) }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: For each plan a mapping of host NQN to C(key) and C(controller_key); empty where nothing authenticates.
+  type: list
+  elements: dict
+"""
+
+
+class LookupModule(LookupBase):
+    """The lookup."""
+
+    def run(self, terms: Any, variables: Any = None, **kwargs: Any) -> list[dict[str, dict[str, str]]]:
+        """The keys of each plan. Raises AnsibleError for a file that is missing or open to others."""
+        return [{item["host_nqn"]: _keys(item) for item in _named(plan)} for plan in terms]
+
+
+def _named(plan: Any) -> list[Any]:
+    found = plan.get("authentication") or []
+    return [found] if isinstance(found, dict) else list(found)
+
+
+def _keys(item: Any) -> dict[str, str]:
+    other = item.get("controller_key_file") or ""
+    return {"key": _read(item["key_file"]), "controller_key": _read(other) if other else ""}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as handle:
+            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
+                raise AnsibleError("%s can be read by others: chmod 600 %s" % (path, path))
+            return handle.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AnsibleError("the DH-HMAC-CHAP key in %s cannot be read: %s" % (path, error)) from error
