@@ -102,3 +102,24 @@ CHANGED = StageResult("connect", {"gpu2": "changed"}, 1.0, {}, 3)
 def test_exit_codes(stages, failures, options, code) -> None:
     told = {"check": False, "interrupted": False, "verdicts_failed": False, **options}
     assert exit_code(stages, failures, **told) is code
+
+
+@pytest.mark.parametrize(
+    ("message", "observed", "expected"),
+    [
+        (
+            "ansible-core requires a minimum of Python version 3.9. Current version: 3.6.8 (default, Nov 2020)",
+            "Python 3.6.8", "Python 3.9 or later",
+        ),
+        ("The module interpreter '/usr/bin/python3.11' was not found.", "/usr/bin/python3.11 does not exist",
+         "a Python 3"),
+        ("/bin/sh: 1: /usr/bin/python3: not found", "/usr/bin/python3 does not exist", "a Python 3"),
+    ],
+)  # fmt: skip
+def test_python_that_cannot_run_a_module_is_told_with_what_to_install(
+    message: str, observed: str, expected: str
+) -> None:
+    (found,) = from_event(event("failed", stage="preflight", message=message))
+    assert (found.check, found.observed, found.expected) == ("host.python", observed, expected)
+    assert "ansible_python_interpreter" in found.remedy
+    assert "openEuler" in found.remedy
