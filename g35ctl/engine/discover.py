@@ -58,8 +58,16 @@ class Answer:
         """What the operator of a box that g35ctl cannot configure does for each subsystem, in one sentence each."""
         if self.plan.driver not in _BY_HAND:
             return ()
+        done = {
+            item.nqn: item.allowed_hosts for item in self.seen.subsystems if item.allowed_hosts and not item.any_host
+        }
         wanted = {item.nqn: item.allowed_hosts for item in self.plan.namespaces}
-        return tuple(instruction(self.plan, nqn, host_nqn) for nqn, hosts in wanted.items() for host_nqn in hosts)
+        return tuple(
+            instruction(self.plan, nqn, host_nqn)
+            for nqn, hosts in wanted.items()
+            for host_nqn in hosts
+            if done.get(nqn) != (host_nqn,)
+        )
 
 
 def discover(inventory: str, question: Question) -> Answer:
