@@ -74,7 +74,7 @@ def _stages(
             "read",
             host=host.name,
             subject=stage,
-            remedy=f"run: g35ctl deploy --only {stage} --limit {host.name}, and see the log of this run",
+            remedy=f"run: g35ctl deploy --only {stage_of(host, stage)} --limit {host.name}, and see the log of this run",
         )
     for item in found:
         yield from _finding(judging, host.name, item)

@@ -336,3 +336,12 @@ def test_silent_portal_is_left_to_its_paths_and_a_dumb_one_is_told() -> None:
     path(seen, "gpu2", 1).update(state="connecting")
     graded = {(v.host, v.subject): v.grade for v in seen.judge() if v.check == "paths.mtu"}
     assert graded["gpu2", "198.51.100.11 on rail b"] is Grade.SKIP
+
+
+def test_the_remedy_for_a_box_names_the_stage_that_applies_its_settings() -> None:
+    """A box gets its RoCE settings in stage target; no stage is called box or would apply fabric there."""
+    seen = healthy()
+    del seen.states["ebof1"]["fabric"]
+    (verdict,) = [item for item in seen.judge() if item.check == "stage.read" and item.grade is Grade.FAIL]
+    assert (verdict.host, verdict.subject) == ("ebof1", "fabric")
+    assert "--only target --limit ebof1" in verdict.remedy
