@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from g35ctl.engine.stages import stage_of
 from g35ctl.observe import details, readings
 from g35ctl.plan.model import HostPlan, Plan
 from g35ctl.validate import fabric, flash, paths, pool, ways
@@ -74,7 +75,7 @@ def _stages(
             "read",
             host=host.name,
             subject=stage,
-            remedy=f"run: g35ctl deploy --only {stage_of(host, stage)} --limit {host.name}, and see the log of this run",
+            remedy=f"run: g35ctl deploy --only {stage_of(host, stage)} --limit {host.name}; see the log of this run",
         )
     for item in found:
         yield from _finding(judging, host.name, item)
