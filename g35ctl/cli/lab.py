@@ -51,6 +51,13 @@ def _wants_json(ctx: typer.Context, output: str) -> bool:
     return bool(chosen != "text")
 
 
+def _pair(text: str) -> tuple[str, str]:
+    guest, separator, suite = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"{text!r} is not GUEST=SUITE", param_hint="--guest-suite")
+    return guest, suite
+
+
 def _print_status(status: LabStatus, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(status.as_json(), indent=2))
@@ -76,6 +83,9 @@ def up(
     ctx: typer.Context,
     name: Name = "default",
     suite: Annotated[str, typer.Option(help="Debian suite of new guests: bookworm or trixie")] = "",
+    guest_suite: Annotated[
+        list[str] | None, typer.Option(metavar="GUEST=SUITE", help="Another suite for one guest; may be repeated")
+    ] = None,
     inventory_dir: Annotated[
         Path | None, typer.Option(help="Inventory to complete; default inventories/lab, or ./g35-lab when installed")
     ] = None,
@@ -88,7 +98,8 @@ def up(
     """Build the image if needed, boot what is not running, wait for ssh, write the inventory."""
     from g35ctl.lab import VmLab, default_topology
 
-    topology = default_topology(name, suite) if suite else None
+    others = dict(_pair(text) for text in guest_suite or [])
+    topology = default_topology(name, suite or "bookworm", others) if suite or others else None
     lab = VmLab(name, topology=topology, inventory_dir=inventory_dir)
     status = lab.up(install_prerequisites=install_prerequisites, wait_seconds=wait)
     _print_status(status, as_json=_wants_json(ctx, output))

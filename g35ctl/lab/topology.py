@@ -6,7 +6,8 @@ import ipaddress
 import json
 import re
 import uuid
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
@@ -160,9 +161,14 @@ def topology_from_json(text: str) -> Topology:
 RAILS = (Rail("a", "192.0.2.0/24", "eth1"), Rail("b", "198.51.100.0/24", "eth2"))
 
 
-def default_topology(name: str = "default", suite: str = "bookworm") -> Topology:
-    """One EBOF box with four SSDs, two GPU hosts, two rails: the lab behind ``inventories/lab``."""
-    return Topology(
+def default_topology(
+    name: str = "default", suite: str = "bookworm", guest_suites: Mapping[str, str] | None = None
+) -> Topology:
+    """One EBOF box with four SSDs, two GPU hosts, two rails: the lab behind ``inventories/lab``.
+
+    ``guest_suites`` gives single guests another suite than ``suite``. Raises :class:`G35Error` for an unknown guest.
+    """
+    lab = Topology(
         name=name,
         guests=(
             GuestSpec("ebof1", 11, 1024, ("ebof",), ssds=4, suite=suite),
@@ -171,3 +177,5 @@ def default_topology(name: str = "default", suite: str = "bookworm") -> Topology
         ),
         rails=RAILS,
     )
+    others = {lab.guest(guest).name: other for guest, other in (guest_suites or {}).items()}
+    return replace(lab, guests=tuple(replace(guest, suite=others.get(guest.name, suite)) for guest in lab.guests))

@@ -134,6 +134,11 @@ def _portal(path: ConnectPath) -> str:
 def _remedy(path: ConnectPath, words: str) -> str:
     if "not allowed" in words:
         return "allow this host's NQN on the box for this subsystem (g35ctl deploy --only target)"
+    # nvme-cli takes a box that asks for in-band authentication for one that wants TLS.
+    if "pre-shared TLS key" in words or "authentication setup failed" in words:
+        return "the box asks this host to authenticate: set g35_nvme.authentication, or take the key off the box"
+    if "authentication failed" in words or "auth_" in words:
+        return "give box and host the same key: g35ctl deploy --only target,connect"
     if "invalid service ID" in words or "onnection refused" in words:
         return "the box answers, but nothing listens on %s:%d: export it (g35ctl deploy --only target)" % (
             path.address,
