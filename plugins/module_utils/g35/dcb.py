@@ -13,7 +13,8 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 from .host import Host
 
 CLASSES = 8
-_UNSUPPORTED = ("operation not supported", "not supported")
+# The second is what a device with DCB says about an object that its driver does not have.
+_UNSUPPORTED = ("not supported", "attribute not found")
 
 
 class DcbError(Exception):
@@ -34,6 +35,8 @@ class DcbState:
     """The DCB settings of a device. ``dcbx`` and ``ets`` are None where the NIC has no such object.
 
     ``dscp`` holds (DSCP, priority) pairs; a DSCP may be in several. ``classes`` is the number of traffic classes.
+    ``trust`` is "dscp" or "pcp" where it is a setting of its own, else None. ``buffers`` is the receive buffer of each
+    priority, None where the NIC does not tell.
     """
 
     dcbx: Optional[Tuple[str, ...]]
@@ -41,6 +44,8 @@ class DcbState:
     dscp: Tuple[Tuple[int, int], ...]
     ets: Optional[Ets]
     classes: int
+    trust: Optional[str] = None
+    buffers: Optional[Tuple[int, ...]] = None
 
     def plain(self) -> Dict[str, Any]:
         """JSON form for reports."""
@@ -50,17 +55,32 @@ class DcbState:
 
 @dataclass(frozen=True)
 class Contract:
-    """The traffic contract in DCB's terms."""
+    """The traffic contract in DCB's terms.
+
+    ``blocks``: the NIC maps every DSCP that has no entry to priority DSCP/8. Without entries of their own the other
+    DSCPs of the two blocks would share the lossless class and the strict class.
+    """
 
     dscp: int
     priority: int
     cnp_dscp: int
     cnp_priority: int
     bandwidth_percent: int
+    blocks: bool = False
 
     @property
     def dscp_map(self) -> FrozenSet[Tuple[int, int]]:
-        return frozenset({(self.dscp, self.priority), (self.cnp_dscp, self.cnp_priority)})
+        found = {(self.dscp, self.priority), (self.cnp_dscp, self.cnp_priority)}
+        if self.blocks:
+            ours = (self.dscp, self.cnp_dscp)
+            shared = (self.priority, self.cnp_priority)
+            found |= {(dscp, self.rest) for dscp in range(64) if dscp >> 3 in shared and dscp not in ours}
+        return frozenset(found)
+
+    @property
+    def rest(self) -> int:
+        """The priority of all other traffic: the lowest that is neither RoCE data's nor the notifications'."""
+        return next(p for p in range(CLASSES) if p not in (self.priority, self.cnp_priority))
 
     def contradicting(self, have: Sequence[Tuple[int, int]]) -> List[Tuple[int, int]]:
         """Entries that must go: our DSCPs on other priorities, and other DSCPs on our priorities."""
@@ -107,6 +127,10 @@ class Contract:
         return Ets(priorities, tuple(selection), tuple(bandwidth))
 
 
+#: what reports call this way of setting a NIC
+NAME = "dcb"
+
+
 def read(host: Host, netdev: str) -> Optional[DcbState]:
     """The DCB settings of a device; None when it has no DCB. Raises DcbError."""
     pfc = _show(host, "pfc", netdev)
@@ -115,6 +139,7 @@ def read(host: Host, netdev: str) -> Optional[DcbState]:
     app = _show(host, "app", netdev)
     ets = _show(host, "ets", netdev)
     dcbx = _show(host, "dcbx", netdev)
+    buffers = _show(host, "buffer", netdev)
     try:
         return DcbState(
             dcbx=None if dcbx is None else tuple(sorted(key for key, value in dcbx.items() if value)),
@@ -122,6 +147,7 @@ def read(host: Host, netdev: str) -> Optional[DcbState]:
             dscp=tuple(sorted((int(pair[0]), int(pair[1])) for pair in (app or {}).get("dscp_prio", []))),
             ets=None if ets is None else _ets(ets),
             classes=int((ets or {}).get("ets_cap") or CLASSES),
+            buffers=None if not buffers else tuple(int(value) for _, value in _indexed(buffers["prio_buffer"])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DcbError("dcb of %s: output not understood: %r" % (netdev, error)) from error
@@ -171,6 +197,37 @@ def set_dscp(host: Host, netdev: str, contract: Contract) -> None:
     # Read again: drivers with one priority per DSCP have dropped the old entry themselves.
     state = read(host, netdev)
     delete_dscp(host, netdev, contract.contradicting(state.dscp if state else ()))
+
+
+def trust_dscp(host: Host, netdev: str) -> None:
+    """Nothing to do: with ``dcb`` a NIC trusts DSCP as soon as it has a DSCP entry."""
+
+
+def forget_dscp(host: Host, netdev: str, contract: Contract) -> None:
+    """Remove the contract's DSCP entries and no others. Raises CommandFailed, DcbError."""
+    state = read(host, netdev)
+    delete_dscp(host, netdev, sorted(contract.dscp_map & set(state.dscp if state else ())))
+
+
+def app_priorities(host: Host, netdev: str, selector: str, protocol: int) -> Tuple[int, ...]:
+    """Priorities of the APP entries of a protocol; ``selector`` as ``dcb app`` writes it. Raises DcbError."""
+    table = _show(host, "app", netdev) or {}
+    try:
+        pairs = [(int(pair[0]), int(pair[1])) for pair in table.get(selector.replace("-", "_"), [])]
+    except (TypeError, ValueError, IndexError) as error:
+        raise DcbError("dcb app of %s: output not understood: %r" % (netdev, error)) from error
+    return tuple(sorted(priority for number, priority in pairs if number == protocol))
+
+
+def set_app(host: Host, netdev: str, selector: str, protocol: int, priority: Optional[int]) -> None:
+    """Give a protocol exactly one priority, or none. Raises CommandFailed, DcbError."""
+    have = app_priorities(host, netdev, selector, protocol)
+    base = ["dev", netdev, selector]
+    if priority is not None and priority not in have:
+        host.must(["dcb", "app", "add"] + base + ["%d:%d" % (protocol, priority)])
+    for old in have:
+        if old != priority:
+            host.must(["dcb", "app", "del"] + base + ["%d:%d" % (protocol, old)])
 
 
 def delete_dscp(host: Host, netdev: str, entries: Sequence[Tuple[int, int]]) -> None:

@@ -53,7 +53,7 @@ class Portal:
 
 @dataclass(frozen=True)
 class HostKey:
-    """The DH-HMAC-CHAP key of a host. The key itself is in no plan: only where the controller has it, and its digest."""
+    """The DH-HMAC-CHAP key of a host. The key is in no plan: only where the controller has it, and its digest."""
 
     host_nqn: str = field(metadata=_doc("NQN of the host that proves itself with it"))
     digest: str = field(metadata=_doc("Digest of the key, twelve hexadecimal digits"))

@@ -27,17 +27,29 @@ class Nic:
         self.bandwidth = [0] * 8
         self.classes = 8
         self.flaps = 0
+        #: receive buffer of each priority, None where the driver does not tell
+        self.buffers: list[int] | None = None
+        #: APP entries beside DSCP, as ``dcb app`` calls them
+        self.apps: dict[str, list[tuple[int, int]]] = {}
+        self.rings: dict[str, int] | None = None
+        self.most: dict[str, int] = {}
+        self.adaptive = ""
+        self.flags: dict[str, str] = {}
+        self.roce: bool | None = None
+        self.trust = "pcp"
 
 
 class Fabric(Host):
     """The host: answers ip, dcb, ethtool, modprobe; ``writes`` lists every command that sets something."""
 
     def __init__(self, root: Path, nics: dict[str, Nic]) -> None:
-        super().__init__(str(root), runner=self.answer, sleep=lambda _: None, clock=lambda: 0.0)
+        super().__init__(str(root), runner=self.answer, sleep=self.pass_time, clock=lambda: self.now)
+        self.now = 0.0
         self.nics = nics
         self.writes: list[str] = []
         self.addresses = {"eth1": "192.0.2.21", "eth2": "198.51.100.21"}
         self.lldpad = False
+        self.lldpad_unit = ""
         self.broken_dcb = ""
         for name in nics:
             self.put(f"/sys/class/net/{name}/mtu", "1500")
@@ -45,6 +57,9 @@ class Fabric(Host):
             self.put(f"/sys/class/infiniband/rxe_{name}/parent", name)
         self.put("/proc/sys/vm/max_map_count", "65530")
         self.path(RDMA_CM).mkdir(parents=True)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
 
     def put(self, path: str, text: str) -> None:
         self.path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +93,9 @@ class Fabric(Host):
                 for name, address in self.addresses.items()
             ]
             return Result(argv, 0, json.dumps(data), "")
-        if words[0] == "systemctl":
+        if words[0] == "systemctl" and words[1] == "is-enabled":
+            return Result(argv, 0, f"{self.lldpad_unit}\n" if self.lldpad_unit else "", "")
+        if words[0] == "systemctl" and words[1] == "is-active":
             return Result(argv, 0 if self.lldpad and words[1] == "is-active" else 3, "", "")
         if words[0] == "ethtool" and words[1] == "-a":
             nic = self.nics[words[2]]
@@ -90,7 +107,13 @@ class Fabric(Host):
             )
         if words[0] == "dcb" and words[1] == "-N":
             return self.show(words)
-        if words[0] in ("modinfo", "ibv_devinfo", "rdma"):
+        if words[0] == "ethtool" and words[1] in ("-g", "-c", "--show-priv-flags"):
+            return self.ethtool(words)
+        if words[0] == "devlink":
+            return self.devlink(words)
+        if words[0] in ("mlnx_qos", "mstconfig"):
+            return Result(argv, 127, "", f"{words[0]}: not installed")
+        if words[0] in ("modinfo", "ibv_devinfo", "rdma") or words == ["dcb", "-V"]:
             return Result(argv, 0, "", "")
         self.writes.append(" ".join(words))
         return self.write(words)
@@ -101,9 +124,13 @@ class Fabric(Host):
             return Result(words, 0, self.broken_dcb, "")
         if not nic.dcb:
             return Result(words, 1, "", "Attribute read: Operation not supported")
+        if kind == "buffer" and nic.buffers is None:
+            return Result(words, 1, "", "Attribute not found: Success")
+        apps = {name.replace("-", "_"): entries for name, entries in nic.apps.items()}
         data: dict[str, object] = {
+            "buffer": {"prio_buffer": nic.buffers, "buffer_size": [0] * 8, "total_size": 0},
             "pfc": {"pfc_cap": 8, "macsec_bypass": False, "delay": 0, "prio_pfc": nic.pfc},
-            "app": {"dscp_prio": sorted(nic.dscp)},
+            "app": {"dscp_prio": sorted(nic.dscp), **apps},
             "dcbx": nic.dcbx,
             "ets": {"willing": False, "ets_cap": nic.classes, "cbs": False, "tc_bw": nic.bandwidth, "tc_tsa": nic.tsa,
                     "prio_tc": nic.prio_tc},
@@ -116,10 +143,46 @@ class Fabric(Host):
         elif words[0] == "modprobe":
             self.path(f"/sys/module/{words[1]}").mkdir(parents=True)
         elif words[0] == "ethtool":
-            self.nics[words[2]].pause = False
+            self.set_ethtool(words, self.nics[words[2]])
+        elif words[0] == "systemctl" and words[1] == "mask":
+            self.lldpad, self.lldpad_unit = False, "masked"
         elif words[0] == "dcb":
             return self.set_dcb(words, self.nics[words[4]])
         return Result(words, 0, "", "")
+
+    def ethtool(self, words: list[str]) -> Result:
+        nic, name = self.nics[words[2]], words[2]
+        if words[1] == "-g" and nic.rings:
+            text = f"Ring parameters for {name}:\nPre-set maximums:\n{ring_text(nic.most)}"
+            return Result(words, 0, f"{text}Current hardware settings:\n{ring_text(nic.rings)}RX Buf Len:\tn/a\n", "")
+        if words[1] == "-c" and nic.adaptive:
+            return Result(words, 0, f"Coalesce parameters for {name}:\nAdaptive RX: {nic.adaptive}  TX: n/a\n", "")
+        if words[1] == "--show-priv-flags" and nic.flags:
+            lines = "".join(f"{flag:<24}: {value}\n" for flag, value in nic.flags.items())
+            return Result(words, 0, f"Private flags for {name}:\n{lines}", "")
+        return Result(words, 1, "", "netlink error: Operation not supported")
+
+    def set_ethtool(self, words: list[str], nic: Nic) -> None:
+        if words[1] == "-A":
+            nic.pause = False
+        elif words[1] == "-G" and nic.rings is not None:
+            nic.rings = {side: int(words[words.index(side) + 1]) for side in nic.rings}
+        elif words[1] == "-C":
+            nic.adaptive = words[4]
+        elif words[1] == "--set-priv-flags":
+            nic.flags[words[3]] = words[4]
+
+    def devlink(self, words: list[str]) -> Result:
+        found = [
+            nic
+            for name, nic in self.nics.items()
+            if "pci/" + (self.link_name(f"/sys/class/net/{name}/device") or "") in words
+        ]
+        if not found or found[0].roce is None:
+            return Result(words, 1, "", "kernel answers: Invalid argument")
+        value = str(found[0].roce).lower()
+        text = f"{words[4]}:\n  name enable_roce type generic\n    values:\n      cmode driverinit value {value}\n"
+        return Result(words, 0, text, "")
 
     def set_dcb(self, words: list[str], nic: Nic) -> Result:
         kind, values = words[1], words[5:]
@@ -133,7 +196,10 @@ class Fabric(Host):
             nic.pfc = [(str(index), "on") in pairs for index in range(8)]
         elif kind == "app":
             for dscp, priority in ((int(a), int(b)) for a, b in pairs):
-                if words[2] == "add":
+                if words[5] != "dscp-prio":
+                    entries = nic.apps.setdefault(words[5], [])
+                    (entries.append if words[2] == "add" else entries.remove)((dscp, priority))
+                elif words[2] == "add":
                     nic.dscp = [e for e in nic.dscp if not nic.one_priority or e[0] != dscp] + [(dscp, priority)]
                 elif (dscp, priority) in nic.dscp:
                     nic.dscp.remove((dscp, priority))
@@ -155,6 +221,10 @@ class Fabric(Host):
                 continue
             index, _, value = word.partition(":")
             column[int(index)] = int(value) if value.isdigit() else value
+
+
+def ring_text(rings: dict[str, int]) -> str:
+    return f"RX:\t\t{rings['rx']}\nRX Mini:\tn/a\nRX Jumbo:\tn/a\nTX:\t\t{rings['tx']}\n"
 
 
 def plan(**changes: object) -> FabricPlan:
