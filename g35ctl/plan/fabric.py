@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.g35.plans import FabricPlan, FabricPort
+from ansible.module_utils.g35.plans import FabricPlan, FabricPort, FabricTuning
 
 from g35ctl.plan.context import Context
 from g35ctl.site.model import SiteHost
@@ -30,4 +30,14 @@ def plan_fabric(context: Context, host: SiteHost) -> FabricPlan | None:
         tos=traffic.type_of_service,
         bandwidth_percent=traffic.bandwidth_percent,
         lossless=fabric.lossless,
+        tuning=FabricTuning(
+            ring_size=str(fabric.tuning.ring_size),
+            adaptive_interrupts=_switch(fabric.tuning.adaptive_interrupts),
+            lldpad=fabric.tuning.lldpad,
+        ),
     )
+
+
+def _switch(value: bool | str) -> str:
+    """YAML reads on and off as truth values."""
+    return value if isinstance(value, str) else "on" if value else "off"

@@ -7,6 +7,8 @@ from g35ctl.site.problems import Problem
 
 # RoCE picks the largest path MTU that fits: 4096 bytes of payload need this much of the netdev.
 RDMA_MTU = 4200
+# ETS gives each of the six other classes at least one percent.
+ROCE_BANDWIDTH = 94
 # The kernel's nvme-rdma takes at most this many entries per queue and clamps without an error.
 RDMA_QUEUE_SIZE = 128
 
@@ -37,6 +39,16 @@ def traffic_contract(context: Context) -> list[Problem]:
                 f"data and congestion notification packets share priority {traffic.priority}:"
                 " notifications would be paused together with the data they are to slow down",
                 "give cnp_priority another priority, such as 6",
+                hosts=(),
+            )
+        )
+    if traffic.bandwidth_percent > ROCE_BANDWIDTH:
+        found.append(
+            context.at(
+                host,
+                (*path, "bandwidth_percent"),
+                f"{traffic.bandwidth_percent} % for RoCE leaves less than 1 % for each of the six other classes",
+                f"use {ROCE_BANDWIDTH} or less",
                 hosts=(),
             )
         )

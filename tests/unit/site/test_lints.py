@@ -35,6 +35,7 @@ CASES = (
     one("tos", ALL, "    dscp: 26\n", "    dscp: 26\n    tos: 104\n", "ToS 104 does not match DSCP 26", "104"),
     one("priority", ALL, "cnp_priority: 6", "cnp_priority: 3", "share priority 3", "3"),
     one("code point", ALL, "cnp_dscp: 48", "cnp_dscp: 26", "share DSCP 26", "26"),
+    one("bandwidth", ALL, "bandwidth_percent: 50", "bandwidth_percent: 95", "leaves less than 1 %", "95"),
     one("mtu", ALL, "mtu: 9000", "mtu: 1500", "MTU 1500 is below 4200", "1500"),
     one("rail twice", ALL, "name: b", "name: a", "rail 'a' is defined twice", "a"),
     one("subnets overlap", ALL, "198.51.100.0/24", "192.0.0.0/16", "overlaps 192.0.2.0/24", "192.0.0.0/16"),
