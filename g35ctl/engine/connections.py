@@ -74,7 +74,7 @@ def connection(host: str, variables: Mapping[str, Any]) -> Connection:
     return Connection(host, address, port, direct, tuple(files))
 
 
-def answering(found: Sequence[Connection], seconds: float = 5.0) -> tuple[Failure, ...]:
+def answering(found: Sequence[Connection], seconds: float = 10.0) -> tuple[Failure, ...]:
     """Ask every directly reachable ssh server for its greeting, all at once; one failure for each that is silent."""
 
     def ask(item: Connection) -> Failure | None:

@@ -10,7 +10,7 @@ from g35ctl.engine.stages import logged_in
 
 
 def run_preflight(session: Session, limit: str) -> Run:
-    """Ask all ssh servers for a greeting (5 s), then run the preflight playbook on those that gave one."""
+    """Ask all ssh servers for a greeting (10 s), then run the preflight playbook on those that gave one."""
     options = DeployOptions(limit=limit, only=("preflight",), resume=False)
     deployment = Deployment(session, options)
     for failure in answering(connections(session.inventory, logged_in(session.plan, deployment.hosts))):
