@@ -70,8 +70,13 @@ def preflight_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
 def _module_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
     found: List[Finding] = []
     kernel = host.read_value("/proc/sys/kernel/osrelease") or "unknown"
+    origins: Dict[str, str] = {}
     for name in modules_of(plan):
         info = host.run(["modinfo", name])
+        filename = re.search(r"^filename:\s+(\S+)", info.out, re.MULTILINE)
+        if info.ok and filename and filename.group(1).startswith("/"):
+            vendor = re.search(r"/(updates|extra|weak-updates)/", filename.group(1))
+            origins[name] = "vendor" if vendor else "kernel"
         if not info.ok and host.exists("/sys/module/%s" % name.replace("-", "_")):
             continue
         if not info.ok:
@@ -96,6 +101,20 @@ def _module_findings(host: Host, plan: ConnectPlan) -> List[Finding]:
                     "install the vendor stack again with NVMe-oF (mlnxofedinstall --with-nvmf), rebuild the initramfs",
                 )
             )
+    if len(set(origins.values())) > 1:
+        mixed = ", ".join("%s: %s" % pair for pair in sorted(origins.items()))
+        found.append(
+            Finding(
+                "connect.module",
+                "nvme",
+                "modules of two origins (%s)" % mixed,
+                "all of one origin: the kernel refuses symbols of the other",
+                "install the vendor stack again with NVMe-oF (mlnxofedinstall --with-nvmf), rebuild the initramfs,"
+                " reboot; never unload modules that are in use",
+                # What is loaded has been found to fit.
+                "error" if missing_modules(host, plan) else "warning",
+            )
+        )
     return found
 
 

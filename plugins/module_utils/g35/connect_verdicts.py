@@ -10,6 +10,19 @@ from .host import Host
 from .nvme import Topology
 from .plans import ConnectPath, ConnectPlan
 
+_VENDOR_STACK = (
+    "modules of the NIC vendor's stack and of the kernel are mixed: install the vendor stack again with NVMe-oF"
+    " (mlnxofedinstall --with-nvmf), rebuild the initramfs and reboot"
+)
+#: words of the kernel's log, and what has helped
+_FIELD_REMEDIES = (
+    ("disagrees about version of symbol", _VENDOR_STACK),
+    ("Unknown symbol", _VENDOR_STACK),
+    ("pi mr pool", "update the NIC's firmware and driver together: the firmware refuses what this driver asks for"),
+    ("initialize MR pool", "the NIC has no memory regions left: lower g35_nvme.queue_pair_budget or io_queues"),
+    ("onnection reset by peer", "the other side speaks no RoCE there: check that both ports have an RDMA device"),
+)
+
 
 def path_findings(plan: ConnectPlan, judgement: Judgement, reasons: Mapping[ConnectPath, str]) -> List[Finding]:
     """Paths without a live controller. A portal none of whose paths is live is told once, with its rail.
@@ -139,6 +152,9 @@ def _remedy(path: ConnectPath, words: str) -> str:
         return "the box asks this host to authenticate: set g35_nvme.authentication, or take the key off the box"
     if "authentication failed" in words or "auth_" in words:
         return "give box and host the same key: g35ctl deploy --only target,connect"
+    for symptom, remedy in _FIELD_REMEDIES:
+        if symptom in words:
+            return remedy
     if "invalid service ID" in words or "onnection refused" in words:
         return "the box answers, but nothing listens on %s:%d: export it (g35ctl deploy --only target)" % (
             path.address,

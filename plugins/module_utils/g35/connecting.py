@@ -25,6 +25,7 @@ PATIENCE = 2
 CONNECT_TIMEOUT = 90.0
 #: how long a new controller's namespaces may take to appear, seconds
 SCAN_SECONDS = 15.0
+_ABOUT_US = re.compile(r"nvme|rdma|infiniband|mlx5|bnxt", re.IGNORECASE)
 _GOING = ("deleting", "deleting (no IO)", "dead")
 _NOISE = re.compile(r"^(connecting to device|device):")
 
@@ -259,9 +260,9 @@ class Connector:
         return self.host.run(["nvme", "disconnect", "-d", name], timeout=CONNECT_TIMEOUT)
 
     def kernel_log(self) -> List[str]:
-        """Lines of the kernel's log about NVMe and RDMA, oldest first."""
+        """Lines of the kernel's log about NVMe and RDMA, their NICs' drivers included, oldest first."""
         result = self.host.run(["dmesg"], timeout=20.0)
-        return [line for line in result.out.splitlines() if "nvme" in line or "rdma" in line.lower()]
+        return [line for line in result.out.splitlines() if _ABOUT_US.search(line)]
 
     def _explain(self, failed: Dict[ConnectPath, str], before: List[str]) -> None:
         fresh = new_lines(before, self.kernel_log())
