@@ -86,8 +86,7 @@ def unreachable(case: Case) -> Iterator[Diagnosis]:
     for name in case.now.readings.unreached:
         plan = case.plan.host(name)
         patterns = [f"finding/{name}/*", f"path/{name}/*"]
-        if plan.target is not None:
-            patterns += [f"path/*/*/{portal.address}/*" for portal in plan.target.portals]
+        patterns += [f"path/*/*/{address}/*" for address in portals(plan)]
         if plan.cache is not None and plan.cache.master is not None:
             patterns += ["master", "finding/*/cache.master/*", "finding/*/cache.segment/*"]
         if plan.cache is not None and plan.cache.store is not None:

@@ -101,6 +101,10 @@ def unmounted(sick: Sick) -> None:
 FAULTS: Mapping[str, tuple[Callable[[Sick], Any], set[tuple[str, tuple[str, ...]]]]] = {
     "nothing": (lambda s: None, set()),
     "a host is silent": (lambda s: s.lose("gpu2"), {("host.unreachable", ("gpu2",))}),
+    "the box is silent and takes its portals along": (
+        lambda s: (s.lose("ebof1"), *(s.cut(host, rail) for host in ("gpu1", "gpu2") for rail in ("a", "b"))),
+        {("host.unreachable", ("ebof1",))},
+    ),
     "a link is down": (lambda s: without_carrier(s, "gpu1", "eth2", "b"), {("link.down", ("gpu1",))}),
     "the box's link is down": (lambda s: without_carrier(s, "ebof1", "eth2", "b"), {("link.down", ("ebof1",))}),
     "one rail of one host is cut": (lambda s: s.cut("gpu1", "b"), {("rail.cut", ("gpu1",))}),
