@@ -11,33 +11,34 @@ from g35ctl.validate.doctor.model import SEVERITIES, Diagnosis
 
 @dataclass(eq=False)
 class _Cause:
-    """A cause, its place among all, and everything that follows from it. ``patterns`` are those of all of them."""
+    """A cause, its place among all, and the titles of everything that follows from it."""
 
     place: int
     diagnosis: Diagnosis
-    patterns: list[str]
     follows: dict[str, None] = field(default_factory=dict)
 
 
 class _Causes:
-    """Causes found so far, and which of them accounts for a sign."""
+    """Causes found so far, and which of them accounts for a sign.
+
+    Patterns are kept by the first two parts of what they match (``path/gpu1``), because a large site has thousands.
+    """
 
     def __init__(self) -> None:
         self.found: list[_Cause] = []
-        self._explaining: list[_Cause] = []
         self._by_sign: dict[str, _Cause] = {}
+        self._patterns: dict[tuple[str, str], list[tuple[str, _Cause]]] = {}
 
     def add(self, item: Diagnosis) -> None:
         """Take a diagnosis as a cause, or as what follows from one."""
         cause = self._root(item)
         if cause is None:
-            cause = _Cause(len(self.found), item, list(item.explains))
+            cause = _Cause(len(self.found), item)
             self.found.append(cause)
         else:
             cause.follows[item.title] = None
-            cause.patterns += item.explains
-        if item.explains and cause not in self._explaining:
-            self._explaining.append(cause)
+        for pattern in item.explains:
+            self._patterns.setdefault(_bucket(pattern), []).append((pattern, cause))
         for sign in item.about:
             self._by_sign.setdefault(sign, cause)
 
@@ -50,10 +51,16 @@ class _Causes:
     def _of(self, sign: str) -> _Cause | None:
         if sign in self._by_sign:
             return self._by_sign[sign]
-        matching = (
-            cause for cause in self._explaining if any(fnmatchcase(sign, pattern) for pattern in cause.patterns)
-        )
-        return next(matching, None)
+        kind, host = _bucket(sign)
+        nearby = (*self._patterns.get((kind, host), ()), *self._patterns.get((kind, "*"), ()))
+        return next((cause for pattern, cause in nearby if fnmatchcase(sign, pattern)), None)
+
+
+def _bucket(text: str) -> tuple[str, str]:
+    """Kind and host of a sign or pattern; ``*`` where the second part is no literal."""
+    kind, _, rest = text.partition("/")
+    host = rest.partition("/")[0]
+    return kind, "*" if any(character in host for character in "*?[") else host
 
 
 def rank(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
