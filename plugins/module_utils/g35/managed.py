@@ -22,6 +22,8 @@ from .schema import dump
 #: where the shared code and the stage plans live on a host
 LIBRARY = "/usr/lib/g35ctl/g35"
 CONFIG = "/etc/g35ctl"
+#: what was written, and what each unit was last started with: gone after a reboot, which starts everything anew
+NOTES = "/run/g35ctl"
 
 
 def boot_files(stage: str, plan: Any, modules: Sequence[str]) -> Tuple[File, ...]:
@@ -71,7 +73,43 @@ def file_changes(host: Host, files: Sequence[File]) -> List[Change]:
 
 
 def _writer(host: Host, item: File) -> Any:
-    return lambda: host.write_file(item.path, item.content, int(item.mode, 8), item.owner, item.group)
+    def write() -> None:
+        # Noted first: an apply that is cut off between here and the restart must not leave a unit on an old file.
+        host.write_file(_note("written", item.path), digest(item.content), 0o600)
+        host.write_file(item.path, item.content, int(item.mode, 8), item.owner, item.group)
+
+    return write
+
+
+def _note(kind: str, subject: str) -> str:
+    return "%s/%s/%s" % (NOTES, kind, digest(subject))
+
+
+def _written_since_start(host: Host, unit: Unit) -> bool:
+    """Whether a file that this unit reads was written by us, in an apply that never came to its restart."""
+    seen = _written(host, unit)
+    if not seen:
+        return False
+    try:
+        started = json.loads(host.read(_note("started", unit.name)) or "{}")
+    except ValueError:
+        started = {}
+    return any(started.get(path) != note for path, note in seen.items())
+
+
+def _written(host: Host, unit: Unit) -> Dict[str, str]:
+    notes = {path: host.read(_note("written", path)) for path in unit.restart_on}
+    return {path: note for path, note in notes.items() if note is not None}
+
+
+def _starter(host: Host, unit: Unit) -> Any:
+    def start() -> None:
+        seen = _written(host, unit)
+        _call(host, "restart", unit.name)
+        if seen:
+            host.write_file(_note("started", unit.name), json.dumps(seen, sort_keys=True), 0o600)
+
+    return start
 
 
 def _describe(content: str, mode: str) -> str:
@@ -103,7 +141,7 @@ def unit_changes(host: Host, units: Sequence[Unit], written: Sequence[str] = ())
     """Reload systemd where needed, then enable, start or restart each unit.
 
     ``written`` are the paths this apply is about to write: a unit that names one of them in ``restart_on`` is
-    restarted.
+    restarted, and so is one that an earlier apply, cut off in between, left running on what it had before.
     """
     seen = read_units(host, units)
     todo: List[Change] = []
@@ -118,13 +156,11 @@ def unit_changes(host: Host, units: Sequence[Unit], written: Sequence[str] = ())
         if unit.enabled and not enabled:
             before = have.get("UnitFileState") or "absent"
             todo.append(Change(unit.name, before, "enabled", _caller(host, "enable", unit.name)))
-        if unit.active and active and set(unit.restart_on) & set(written):
-            todo.append(
-                Change(unit.name, "running an older configuration", "restarted", _caller(host, "restart", unit.name))
-            )
+        if unit.active and active and (set(unit.restart_on) & set(written) or _written_since_start(host, unit)):
+            todo.append(Change(unit.name, "running an older configuration", "restarted", _starter(host, unit)))
         elif unit.active and not active:
             before = have.get("ActiveState") or "absent"
-            todo.append(Change(unit.name, before, "active", _caller(host, "restart", unit.name)))
+            todo.append(Change(unit.name, before, "active", _starter(host, unit)))
     return todo
 
 
