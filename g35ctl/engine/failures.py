@@ -178,7 +178,7 @@ def exit_code(
             return Exit.UNREACHABLE
         if any(failure.stage == "preflight" for failure in failures):
             return Exit.PREFLIGHT_FAILED
-        if all(failure.stage == "validate" for failure in failures):
+        if all(failure.stage == "validate" and failure.host for failure in failures):
             return Exit.THRESHOLDS_MISSED
         failed = {failure.host for failure in failures}
         done = {host for stage in stages for host, how in stage.hosts.items() if how in ("ok", "changed", "held")}

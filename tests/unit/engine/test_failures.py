@@ -97,6 +97,7 @@ CHANGED = StageResult("connect", {"gpu2": "changed"}, 1.0, {}, 3)
         ((), (failure("gpu1"),), {}, Exit.DEPLOY_FAILED),
         ((OK,), (failure("", observed="no such role"),), {}, Exit.DEPLOY_FAILED),
         ((OK,), (failure("gpu1", "validate"),), {}, Exit.THRESHOLDS_MISSED),
+        ((OK,), (failure("", "validate", observed="no such role"),), {}, Exit.DEPLOY_FAILED),
     ],
 )
 def test_exit_codes(stages, failures, options, code) -> None:
