@@ -7,15 +7,26 @@ when read back, so they are compared by the item they name.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .dhchap import Keys
 from .host import Host
-from .plans import Portal, TargetNamespace
+from .plans import ControllerIds, Portal, TargetNamespace
 
 ROOT = "/sys/kernel/config/nvmet"
+#: what the kernel takes controller identifiers from unless told otherwise
+ALL_CONTROLLER_IDS = (1, 65519)
 _DEBUG = "/sys/kernel/debug/nvmet"
 PORT_ATTRIBUTES = ("trtype", "adrfam", "traddr", "trsvcid")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What all subsystems of a box have in common. Empty and None leave what the kernel has."""
+
+    firmware: str = ""
+    controller_ids: Optional[ControllerIds] = None
 
 
 def subsystem_path(nqn: str) -> str:
@@ -41,6 +52,8 @@ def read_subsystem(host: Host, nqn: str) -> Dict[str, Any]:
     return {
         "serial": host.read_value(base + "/attr_serial") or "",
         "model": host.read_value(base + "/attr_model") or "",
+        "firmware": host.read_value(base + "/attr_firmware"),
+        "controller_ids": [_number(host, "%s/attr_cntlid_%s" % (base, end)) for end in ("min", "max")],
         "allow_any_host": host.read_value(base + "/attr_allow_any_host") == "1",
         "allowed_hosts": sorted(read_links(host, base + "/allowed_hosts").values()),
         "namespaces": {
@@ -55,7 +68,15 @@ def _read_namespace(host: Host, base: str) -> Dict[str, Any]:
         "uuid": compact(host.read_value(base + "/device_uuid")),
         "nguid": compact(host.read_value(base + "/device_nguid")),
         "enabled": host.read_value(base + "/enable") == "1",
+        "buffered_io": host.read_value(base + "/buffered_io") == "1",
+        "ana_group": _number(host, base + "/ana_grpid") or 1,
     }
+
+
+def _number(host: Host, path: str) -> Optional[int]:
+    """An attribute that is a number; None where this kernel does not have it."""
+    text = host.read_value(path)
+    return int(text) if text is not None and text.isdigit() else None
 
 
 def read_port(host: Host, port_id: str) -> Dict[str, Any]:
@@ -63,6 +84,11 @@ def read_port(host: Host, port_id: str) -> Dict[str, Any]:
     base = port_path(port_id)
     state: Dict[str, Any] = {key: host.read_value("%s/addr_%s" % (base, key)) or "" for key in PORT_ATTRIBUTES}
     state["links"] = read_links(host, base + "/subsystems")
+    state["max_queue_size"] = _number(host, base + "/param_max_queue_size")
+    state["ana"] = {
+        group: host.read_value("%s/ana_groups/%s/ana_state" % (base, group)) or ""
+        for group in host.list(base + "/ana_groups")
+    }
     return state
 
 
@@ -91,10 +117,32 @@ def wanted_port(portal: Portal) -> Dict[str, str]:
     }
 
 
+def namespace_text(state: Dict[str, Any]) -> str:
+    """A namespace for people."""
+    return "%s%s, uuid %s, nguid %s, %s" % (
+        state["device"],
+        " (buffered)" if state["buffered_io"] else "",
+        state["uuid"],
+        state["nguid"],
+        "enabled" if state["enabled"] else "disabled",
+    )
+
+
+def identity_text(serial: str, model: str, firmware: str) -> str:
+    """What a subsystem presents, for people."""
+    return "serial %s, model %s%s" % (serial, model, ", firmware %s" % firmware if firmware else "")
+
+
+def port_text(state: Dict[str, Any]) -> str:
+    """A port for people."""
+    size = ", %d entries per queue" % state["max_queue_size"] if state["max_queue_size"] else ""
+    return "%s %s:%s%s" % (state["trtype"], state["traddr"], state["trsvcid"], size)
+
+
 # Operations. Each looks at what is there when it runs, so that one that follows another never acts on old news.
 
 
-def create_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace]) -> None:
+def create_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace], identity: Identity) -> None:
     """Make a subsystem with its identity, namespaces and allowed hosts; not yet reachable. Raises OSError."""
     base = subsystem_path(nqn)
     host.make_directory(base)
@@ -102,10 +150,43 @@ def create_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace]
     # Frozen as soon as the first host has discovered it: before any link.
     host.write_attribute(base + "/attr_serial", namespaces[0].serial)
     host.write_attribute(base + "/attr_model", namespaces[0].model)
+    if identity.firmware and host.exists(base + "/attr_firmware"):
+        host.write_attribute(base + "/attr_firmware", identity.firmware)
+    if identity.controller_ids:
+        write_controller_ids(host, nqn, identity.controller_ids)
     for namespace in namespaces:
         write_namespace(host, namespace)
     for name in namespaces[0].allowed_hosts:
         allow_host(host, nqn, name)
+
+
+def write_controller_ids(host: Host, nqn: str, want: ControllerIds) -> None:
+    """Set the range of controller identifiers; controllers that exist keep theirs. Raises OSError."""
+    base = subsystem_path(nqn)
+    values = [("min", want.lowest), ("max", want.highest)]
+    # Each write must leave the lowest below the highest.
+    if want.highest > (_number(host, base + "/attr_cntlid_min") or 0):
+        values.reverse()
+    for end, value in values:
+        host.write_attribute("%s/attr_cntlid_%s" % (base, end), str(value))
+
+
+def write_ana_group(host: Host, namespace: TargetNamespace) -> None:
+    """Move a namespace to its ANA group; hosts are told and go on. Raises OSError."""
+    base = "%s/namespaces/%d" % (subsystem_path(namespace.nqn), namespace.nsid)
+    host.write_attribute(base + "/ana_grpid", str(namespace.ana_group))
+
+
+def write_ana_state(host: Host, port_id: str, group: str, state: str) -> None:
+    """Make an ANA group of a port say ``state``; hosts are told. Raises OSError."""
+    base = "%s/ana_groups/%s" % (port_path(port_id), group)
+    host.make_directory(base)
+    host.write_attribute(base + "/ana_state", state)
+
+
+def remove_ana_group(host: Host, port_id: str, group: str) -> None:
+    """Remove an ANA group of a port. Raises OSError."""
+    host.remove_directory("%s/ana_groups/%s" % (port_path(port_id), group))
 
 
 def write_namespace(host: Host, namespace: TargetNamespace) -> None:
@@ -118,6 +199,10 @@ def write_namespace(host: Host, namespace: TargetNamespace) -> None:
     # Left alone, both would be new at every restore, and with them the device names on the hosts.
     host.write_attribute(base + "/device_uuid", namespace.uuid)
     host.write_attribute(base + "/device_nguid", namespace.nguid)
+    if (host.read_value(base + "/buffered_io") == "1") != namespace.buffered_io:
+        host.write_attribute(base + "/buffered_io", str(int(namespace.buffered_io)))
+    if (_number(host, base + "/ana_grpid") or 1) != namespace.ana_group:
+        write_ana_group(host, namespace)
     host.write_attribute(base + "/enable", "1")
 
 
@@ -203,16 +288,16 @@ def remove_subsystem(host: Host, nqn: str) -> List[str]:
     return linked
 
 
-def rebuild_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace]) -> None:
+def rebuild_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace], identity: Identity) -> None:
     """Remove and make a subsystem again: the only way to another serial or model. Raises OSError."""
     linked = remove_subsystem(host, nqn)
-    create_subsystem(host, nqn, namespaces)
+    create_subsystem(host, nqn, namespaces, identity)
     for port_id in linked:
         link(host, port_id, nqn)
 
 
-def write_port(host: Host, portal: Portal) -> None:
-    """Make a port or give it another address; what was linked to it is linked again. Raises OSError."""
+def write_port(host: Host, portal: Portal, max_queue_size: int = 0) -> None:
+    """Make a port or give it another address or queue size; what was linked to it is linked again. Raises OSError."""
     port_id = str(portal.port_id)
     base = port_path(port_id)
     host.make_directory(base)
@@ -221,12 +306,17 @@ def write_port(host: Host, portal: Portal) -> None:
         unlink(host, port_id, nqn)
     for key, value in wanted_port(portal).items():
         host.write_attribute("%s/addr_%s" % (base, key), value)
+    if max_queue_size and host.exists(base + "/param_max_queue_size"):
+        host.write_attribute(base + "/param_max_queue_size", str(max_queue_size))
     for nqn in linked:
         link(host, port_id, nqn)
 
 
 def remove_port(host: Host, port_id: str) -> None:
     """Remove a port that nothing is linked to. Raises OSError."""
+    for group in host.list(port_path(port_id) + "/ana_groups"):
+        if group != "1":  # the kernel's own, which goes with the port
+            remove_ana_group(host, port_id, group)
     host.remove_directory(port_path(port_id))
 
 

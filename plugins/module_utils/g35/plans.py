@@ -38,6 +38,14 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class AnaState:
+    """What a portal says about one ANA group: whether hosts should reach its namespaces there."""
+
+    group: int = field(metadata=_doc("Number of the group, 1 to 128"))
+    state: str = field(metadata=_doc("optimized, non-optimized, inaccessible, persistent-loss or change"))
+
+
+@dataclass(frozen=True)
 class Portal:
     """An NVMe-oF listening address of a box: one per rail and head."""
 
@@ -48,6 +56,9 @@ class Portal:
     family: str = field(default="ipv4", metadata=_doc("ipv4 or ipv6"))
     port_id: int = field(
         default=1, metadata=_doc("Number of the nvmet port; derived from the portal itself, so it stays")
+    )
+    ana: Tuple[AnaState, ...] = field(
+        default=(), metadata=_doc("ANA groups that are not optimized through this portal")
     )
 
 
@@ -76,6 +87,16 @@ class TargetNamespace:
     serial: str = field(metadata=_doc("Serial number to present, at most 20 characters"))
     model: str = field(metadata=_doc("Model to present, at most 40 characters"))
     allowed_hosts: Tuple[str, ...] = field(default=(), metadata=_doc("NQNs of the hosts that may connect"))
+    ana_group: int = field(default=1, metadata=_doc("ANA group of the namespace, 1 to 128"))
+    buffered_io: bool = field(default=False, metadata=_doc("Through the page cache; only for a regular file"))
+
+
+@dataclass(frozen=True)
+class ControllerIds:
+    """The range a head takes controller identifiers from; disjoint between two heads of one subsystem."""
+
+    lowest: int = field(metadata=_doc("Lowest identifier, at least 1"))
+    highest: int = field(metadata=_doc("Highest identifier, at most 65519"))
 
 
 @dataclass(frozen=True)
@@ -87,6 +108,15 @@ class TargetPlan:
     namespaces: Tuple[TargetNamespace, ...] = field(metadata=_doc("Namespaces to export"))
     authentication: Tuple[HostKey, ...] = field(
         default=(), metadata=_doc("Hosts that have to prove themselves with DH-HMAC-CHAP")
+    )
+    controller_ids: Optional[ControllerIds] = field(
+        default=None, metadata=_doc("Range of controller identifiers; the kernel's whole range when absent")
+    )
+    firmware: str = field(
+        default="", metadata=_doc("Firmware revision to present where the kernel can; empty leaves the kernel's")
+    )
+    max_queue_size: int = field(
+        default=0, metadata=_doc("Entries per queue a portal offers where the kernel can say so; 0 leaves its default")
     )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))

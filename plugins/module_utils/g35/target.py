@@ -10,18 +10,18 @@ import functools
 import json
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import network, nvmet, ssd
+from . import ana, network, nvmet, ssd
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import CONFIG, boot_files, file_changes, removal_changes, unit_changes, unit_findings
-from .plans import File, Portal, TargetNamespace, TargetPlan
+from .plans import ControllerIds, File, Portal, TargetNamespace, TargetPlan
 from .schema import SchemaError, load
 from .target_keys import KEYS_FILE, KeyRing
 
 #: how long a boot unit waits for devices and addresses, seconds
 BOOT_WAIT = 120.0
 _MARKER = CONFIG + "/target.json"
-_MODULES = ("dhchap", "network", "nvmet", "ssd", "target", "target_keys")
+_MODULES = ("ana", "dhchap", "network", "nvmet", "ssd", "target", "target_keys")
 
 
 class TargetStage(Stage):
@@ -47,6 +47,7 @@ class TargetStage(Stage):
         self.subsystems: Dict[str, List[TargetNamespace]] = {}
         for namespace in plan.namespaces:
             self.subsystems.setdefault(namespace.nqn, []).append(namespace)
+        self.identity = nvmet.Identity(plan.firmware, plan.controller_ids)
         transports = sorted({portal.transport for portal in plan.portals})
         self.modules = ["nvmet"] + ["nvmet_%s" % transport for transport in transports]
 
@@ -105,7 +106,7 @@ class TargetStage(Stage):
     # judging
 
     def preflight(self) -> List[Finding]:
-        found = ssd.plan_findings(self.plan)
+        found = ssd.plan_findings(self.plan) + ana.plan_findings(self.plan)
         if found:
             return found
         before = self._previous()
@@ -136,7 +137,7 @@ class TargetStage(Stage):
                             "remove that configuration, or give the portal another place in g35_ebof.portals")
                 )  # fmt: skip
             for portal in self.plan.portals if port_id not in self.ports else ():
-                if have == {**nvmet.wanted_port(portal), "links": have["links"]}:
+                if all(have[key] == value for key, value in nvmet.wanted_port(portal).items()):
                     found.append(
                         Finding("target.port", "%s:%d" % (portal.address, portal.port),
                                 "taken by port %s, which g35ctl did not make" % port_id, "free",
@@ -176,12 +177,21 @@ class TargetStage(Stage):
         todo += self._stale(state, set(self.subsystems), set(self.ports))
         # Before anybody is let in, so that no host is ever admitted without its key.
         todo += self.ring.changes(state["keys"])
+        for port_id, have in state["ports"].items():
+            if port_id in self.ports:
+                peers = state["sessions"] if have["links"] else []
+                todo += ana.additions(self.host, port_id, self._ana(port_id), have["ana"], peers)
         for nqn, namespaces in self.subsystems.items():
             todo += self._subsystem_changes(nqn, namespaces, state)
         for port_id, portal in self.ports.items():
             todo += self._port_changes(port_id, portal, state)
+            kept = state["ports"].get(port_id)
+            todo += ana.removals(self.host, port_id, self._ana(port_id), kept["ana"]) if kept else []
         allowed = {name for item in self.plan.namespaces for name in item.allowed_hosts}
         return todo + self._stale_hosts(state, allowed)
+
+    def _ana(self, port_id: str) -> Dict[str, str]:
+        return ana.wanted(self.ports[port_id], self.plan.namespaces)
 
     def _modprobe(self, host: Host, name: str) -> None:
         host.must(["modprobe", name])
@@ -235,16 +245,34 @@ class TargetStage(Stage):
         have = state["subsystems"].get(nqn)
         what = "subsystem %s" % nqn
         live = self._live(state, nqn)
-        identity = "serial %s, model %s" % (want[0].serial, want[0].model)
+        firmware = self.plan.firmware
+        after = nvmet.identity_text(want[0].serial, want[0].model, firmware)
+        make = (nqn, want, self.identity)
         if have is None:
-            after = "%s, namespaces %s" % (identity, ", ".join(str(item.nsid) for item in want))
-            return [self._change(what, "absent", after, nvmet.create_subsystem, nqn, want)]
-        if (have["serial"], have["model"]) != (want[0].serial, want[0].model):
-            before = "serial %s, model %s" % (have["serial"], have["model"])
-            return [self._change(what, before, identity, nvmet.rebuild_subsystem, nqn, want, disruptive=live)]
-        return self._host_changes(nqn, want[0].allowed_hosts, have, live) + self._namespace_changes(
-            nqn, want, have, live
+            after = "%s, namespaces %s" % (after, ", ".join(str(item.nsid) for item in want))
+            return [self._change(what, "absent", after, nvmet.create_subsystem, *make)]
+        # Older kernels have no firmware revision to present.
+        other = bool(firmware) and have["firmware"] not in (None, firmware)
+        if other or (have["serial"], have["model"]) != (want[0].serial, want[0].model):
+            before = nvmet.identity_text(have["serial"], have["model"], (have["firmware"] or "") if other else firmware)
+            return [self._change(what, before, after, nvmet.rebuild_subsystem, *make, disruptive=live)]
+        return (
+            self._id_changes(nqn, have)
+            + self._host_changes(nqn, want[0].allowed_hosts, have, live)
+            + self._namespace_changes(nqn, want, have, live)
         )
+
+    def _id_changes(self, nqn: str, have: Dict[str, Any]) -> List[Change]:
+        """Controllers that exist keep their identifiers; hosts get new ones when they connect again."""
+        want = self.plan.controller_ids or ControllerIds(*nvmet.ALL_CONTROLLER_IDS)
+        if have["controller_ids"] == [want.lowest, want.highest] or (
+            have["controller_ids"] == [None, None] and self.plan.controller_ids is None
+        ):
+            return []
+        before = " to ".join(str(item) for item in have["controller_ids"])
+        after = "%d to %d" % (want.lowest, want.highest)
+        what = "controller identifiers of %s" % nqn
+        return [self._change(what, before, after, nvmet.write_controller_ids, nqn, want)]
 
     def _host_changes(self, nqn: str, want: Tuple[str, ...], have: Dict[str, Any], live: str) -> List[Change]:
         what = "hosts of %s" % nqn
@@ -272,14 +300,21 @@ class TargetStage(Stage):
                 "uuid": nvmet.compact(item.uuid),
                 "nguid": nvmet.compact(item.nguid),
                 "enabled": True,
+                "buffered_io": item.buffered_io,
+                "ana_group": item.ana_group,
             }
-            if now != wanted:
-                what = "namespace %d of %s" % (item.nsid, nqn)
+            what = "namespace %d of %s" % (item.nsid, nqn)
+            if now is not None and now != wanted and {**now, "ana_group": item.ana_group} == wanted:
+                before, after = ("ana group %d" % group for group in (now["ana_group"], item.ana_group))
+                todo.append(self._change(what, before, after, nvmet.write_ana_group, item))
+            elif now != wanted:
                 # One that is not enabled serves nobody.
                 note = live if now is not None and now["enabled"] else ""
-                before = _namespace_text(now) if now else "absent"
+                before = nvmet.namespace_text(now) if now else "absent"
                 todo.append(
-                    self._change(what, before, _namespace_text(wanted), nvmet.write_namespace, item, disruptive=note)
+                    self._change(
+                        what, before, nvmet.namespace_text(wanted), nvmet.write_namespace, item, disruptive=note
+                    )
                 )
         return todo
 
@@ -288,14 +323,19 @@ class TargetStage(Stage):
         wanted = nvmet.wanted_port(portal)
         todo = []
         links = set(have["links"].values()) if have else set()
-        if have is None or any(have[key] != value for key, value in wanted.items()):
-            before = _port_text(have) if have else "absent"
+        size = self.plan.max_queue_size
+        resized = have is not None and size and have["max_queue_size"] not in (None, size)
+        if have is None or resized or any(have[key] != value for key, value in wanted.items()):
+            before = nvmet.port_text(have) if have else "absent"
             # New sessions carry the port's address; whoever is linked here may be connected.
             peers = ", ".join(state["sessions"]) if links else ""
             note = "controllers through port %s (connected: %s)" % (port_id, peers) if peers else ""
             todo.append(
-                self._change("port %s" % port_id, before, _port_text(wanted), nvmet.write_port, portal, disruptive=note)
-            )
+                self._change("port %s" % port_id, before, nvmet.port_text({**wanted, "max_queue_size": size}),
+                             nvmet.write_port, portal, size, disruptive=note)
+            )  # fmt: skip
+        if have is None:
+            todo += ana.additions(self.host, port_id, self._ana(port_id), {"1": "optimized"}, ())
         for nqn in self.subsystems:
             if nqn not in links:
                 what = "link of %s to port %s" % (nqn, port_id)
@@ -345,16 +385,3 @@ def _unlink(host: Host, port_id: str, nqn: str) -> None:
 def _allow(host: Host, nqn: str, names: Sequence[str]) -> None:
     for name in names:
         nvmet.allow_host(host, nqn, name)
-
-
-def _namespace_text(state: Dict[str, Any]) -> str:
-    return "%s, uuid %s, nguid %s, %s" % (
-        state["device"],
-        state["uuid"],
-        state["nguid"],
-        "enabled" if state["enabled"] else "disabled",
-    )
-
-
-def _port_text(state: Dict[str, Any]) -> str:
-    return "%s %s:%s" % (state["trtype"], state["traddr"], state["trsvcid"])

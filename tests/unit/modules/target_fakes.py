@@ -27,6 +27,10 @@ class Target(Host):
         self.addresses = list(addresses)
         self.sessions: list[tuple[str, str]] = []
         self.unlinked: list[tuple[str, str]] = []
+        #: (port, subsystem) whose namespace became unreachable while it was in use
+        self.lost: list[tuple[str, str]] = []
+        #: a kernel that presents a firmware revision and lets a port say its queue size
+        self.newer = True
         self.seen: set[str] = set()
         self.commands: list[list[str]] = []
         for directory in ("subsystems", "ports", "hosts"):
@@ -72,17 +76,25 @@ class Target(Host):
         groups: list[str] = []
         if kind[0] == "subsystems" and len(kind) == 2:
             defaults = {"attr_serial": "0123456789abcdef", "attr_model": "Linux", "attr_allow_any_host": "0"}
+            defaults |= {"attr_cntlid_min": "1", "attr_cntlid_max": "65519"}
+            defaults |= {"attr_firmware": "6.12"} if self.newer else {}
             groups = ["namespaces", "allowed_hosts"]
         elif "namespaces" in kind:
             defaults = {"device_path": "(null)", "device_uuid": os.urandom(16).hex(), "enable": "0"}
+            defaults |= {"buffered_io": "0", "ana_grpid": "1"}
             defaults["device_nguid"] = "00000000-0000-0000-0000-000000000000"
         elif kind[0] == "ports" and len(kind) == 2:
             defaults = {"addr_trtype": "", "addr_adrfam": "ipv4", "addr_traddr": "", "addr_trsvcid": ""}
-            groups = ["subsystems", "referrals", "ana_groups"]
+            defaults |= {"param_max_queue_size": "128"} if self.newer else {}
+            groups = ["subsystems", "referrals", "ana_groups", "ana_groups/1"]
+        elif "ana_groups" in kind:
+            defaults = {"ana_state": "inaccessible"}
         for name, value in defaults.items():
             self.path(f"{absolute}/{name}").write_text(value + "\n")
         for name in groups:
             self.path(f"{absolute}/{name}").mkdir()
+        if "ana_groups/1" in groups:
+            self.path(f"{absolute}/ana_groups/1/ana_state").write_text("optimized\n")
 
     def remove_directory(self, absolute: str) -> None:
         path = self.path(absolute)
@@ -97,6 +109,8 @@ class Target(Host):
                 for group in ("allowed_hosts", "subsystems"):
                     if self.path(f"{directory}/{item}/{group}/{name}").is_symlink():
                         raise fail(errno.EBUSY, absolute)
+        if self.list(f"{absolute}/ana_groups") not in ([], ["1"]):
+            raise fail(errno.ENOTEMPTY, absolute)
         for group in ("namespaces", "allowed_hosts", "subsystems"):
             if self.list(f"{absolute}/{group}"):
                 raise fail(errno.ENOTEMPTY, absolute)
@@ -108,13 +122,20 @@ class Target(Host):
         if not path.exists():
             raise fail(errno.ENOENT, absolute)
         name = path.name
-        if name in ("attr_serial", "attr_model") and path.parent.name in self.seen:
+        if name in ("attr_cntlid_min", "attr_cntlid_max"):
+            ends = {end: int((path.parent / f"attr_cntlid_{end}").read_text()) for end in ("min", "max")}
+            ends[name[-3:]] = int(value)
+            if ends["min"] >= ends["max"]:
+                raise fail(errno.EINVAL, absolute)
+        if name == "ana_grpid" and (path.parent / "enable").read_text().strip() == "1":
+            self.joined(path.parent.parent.parent.name, value)
+        if name in ("attr_serial", "attr_model", "attr_firmware") and path.parent.name in self.seen:
             raise fail(errno.EINVAL, absolute)
         if name == "attr_allow_any_host" and value == "1" and any((path.parent / "allowed_hosts").iterdir()):
             raise fail(errno.EINVAL, absolute)
-        if name.startswith("addr_") and any((path.parent / "subsystems").iterdir()):
+        if name.startswith(("addr_", "param_")) and any((path.parent / "subsystems").iterdir()):
             raise fail(errno.EACCES, absolute)
-        if name.startswith("device_") and (path.parent / "enable").read_text().strip() == "1":
+        if name.startswith(("device_", "buffered_")) and (path.parent / "enable").read_text().strip() == "1":
             raise fail(errno.EBUSY, absolute)
         if (
             name == "enable"
@@ -143,6 +164,13 @@ class Target(Host):
             self.seen.add(name)
         # configfs answers a relative path, whatever it was given.
         self.path(absolute).symlink_to("../" * 4 + target.removeprefix(ROOT + "/"))
+
+    def joined(self, nqn: str, group: str) -> None:
+        """A namespace in use joins an ANA group: hosts lose it where the group is not accessible."""
+        for port in self.list(f"{ROOT}/ports"):
+            state = self.read_value(f"{ROOT}/ports/{port}/ana_groups/{group}/ana_state")
+            if self.path(f"{ROOT}/ports/{port}/subsystems/{nqn}").is_symlink() and state in (None, "inaccessible"):
+                self.lost.append((port, nqn))
 
     def remove_file(self, absolute: str) -> None:
         parts = absolute.split("/")

@@ -11,7 +11,7 @@ import pytest
 from ansible.module_utils.g35 import ssd
 from ansible.module_utils.g35.converge import Outcome, act
 from ansible.module_utils.g35.host import Host, Result
-from ansible.module_utils.g35.plans import TargetPlan
+from ansible.module_utils.g35.plans import AnaState, ControllerIds, TargetPlan
 from ansible.module_utils.g35.schema import dump
 from ansible.module_utils.g35.target import TargetStage, boot_stage, build
 from hypothesis import HealthCheck, given, settings
@@ -256,26 +256,40 @@ def test_boot_gives_up_on_an_absent_ssd(tmp_path: Path) -> None:
 
 
 _NAMESPACE = st.builds(
-    lambda number, serial, owner, device: namespace(
-        number, serial=serial, allowed_hosts=(host_nqn(owner),), device=namespace(device).device
+    lambda number, serial, owner, device, group, buffered: namespace(
+        number, serial=serial, allowed_hosts=(host_nqn(owner),), device=namespace(device).device,
+        ana_group=group, buffered_io=buffered,
     ),
-    st.integers(0, 3), st.sampled_from(["S1", "S2"]), st.integers(1, 3), st.integers(0, 3),
+    st.integers(0, 3), st.sampled_from(["S1", "S2"]), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3),
+    st.booleans(),
 )  # fmt: skip
+_ANA = st.lists(
+    st.builds(AnaState, st.integers(1, 4), st.sampled_from(["optimized", "non-optimized", "inaccessible"])),
+    max_size=2, unique_by=lambda item: item.group,
+)  # fmt: skip
+_IDS = st.sampled_from([None, ControllerIds(1, 100), ControllerIds(200, 300), ControllerIds(50, 250)])
 
 
 @st.composite
 def _plans(draw: st.DrawFn) -> TargetPlan:
     chosen = draw(st.lists(_NAMESPACE, min_size=1, max_size=4, unique_by=(lambda n: n.nqn, lambda n: n.device)))
     ports = draw(st.sampled_from([[portal(1)], [portal(1), portal(2)], [portal(2)], [portal(1, address="192.0.2.99")]]))
-    return plan(chosen, ports)
+    ports = [dataclasses.replace(item, ana=tuple(draw(_ANA))) for item in ports]
+    return dataclasses.replace(
+        plan(chosen, ports), controller_ids=draw(_IDS), firmware=draw(st.sampled_from(["1.0", "1.1"])),
+        max_queue_size=draw(st.sampled_from([64, 128])),
+    )  # fmt: skip
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_plans(), _plans())
-def test_any_edit_ends_as_planned_and_disturbs_only_what_it_concerns(first: TargetPlan, second: TargetPlan) -> None:
+@given(_plans(), _plans(), st.booleans())
+def test_any_edit_ends_as_planned_and_disturbs_only_what_it_concerns(
+    first: TargetPlan, second: TargetPlan, newer: bool
+) -> None:
     addresses = ("192.0.2.11", "198.51.100.11", "192.0.2.99")
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         edited, fresh = Target(Path(one), addresses), Target(Path(other), addresses)
+        edited.newer = fresh.newer = newer
         for number in range(4):
             edited.add_device(namespace(number).device)
             fresh.add_device(namespace(number).device)
@@ -285,10 +299,20 @@ def test_any_edit_ends_as_planned_and_disturbs_only_what_it_concerns(first: Targ
         assert not apply(fresh, second).failed
         assert edited.configured() == fresh.configured()
         assert not apply(edited, second).changed
-        before = {item.nqn: item for item in first.namespaces}
-        same = {item.nqn for item in second.namespaces if before.get(item.nqn) == item}
-        kept = {item.port_id for item in first.portals if item in second.portals}
+        before = {item.nqn: dataclasses.replace(item, ana_group=1) for item in first.namespaces}
+        after = {item.nqn: dataclasses.replace(item, ana_group=1) for item in second.namespaces}
+        # Older kernels present no firmware revision and take no queue size: another one is no edit there.
+        alike = not newer or (first.firmware, first.max_queue_size) == (second.firmware, second.max_queue_size)
+        same = {nqn for nqn, item in after.items() if before.get(nqn) == item} if alike else set()
+        kept = {
+            item.port_id for item in first.portals
+            if [1 for now in second.portals if dataclasses.replace(now, ana=item.ana) == item]
+        }  # fmt: skip
         assert not [1 for port, nqn in edited.unlinked if nqn in same and int(port) in kept]
+        closed = {(str(item.port_id), group.group) for item in second.portals for group in item.ana
+                  if group.state == "inaccessible"}  # fmt: skip
+        groups = {item.nqn: item.ana_group for item in second.namespaces}
+        assert not [1 for port, nqn in edited.lost if (port, groups[nqn]) not in closed and int(port) in kept]
 
 
 def test_boot_files_carry_the_plan_without_its_files() -> None:
