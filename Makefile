@@ -34,15 +34,13 @@ package: setup ## The wheel, installed into an empty environment outside the che
 	$(BIN)/pytest tests/package
 
 lab-test: setup ## End to end in the virtual machine lab
-	$(BIN)/g35ctl lab up --install-prerequisites
-	$(BIN)/pytest tests/lab -m 'lab and not soak'
+	$(BIN)/pytest tests/lab -v -m 'lab and not soak'
 
 molecule: setup ## Each role on its own: check mode, converge, idempotence, verify
 	tools/molecule.sh
 
 soak: setup ## The long matrices: every interruption in every stage (hours)
-	$(BIN)/g35ctl lab up --install-prerequisites
-	$(BIN)/pytest tests/lab -m soak
+	$(BIN)/pytest tests/lab -v -m soak
 
 docs: setup ## Regenerate the variable reference and the roles' argument specs
 	$(BIN)/python docs/generate.py

@@ -10,6 +10,10 @@ if [ ${#scenarios[@]} -eq 0 ]; then
   scenarios=(switch_config ebof_target roce_host nvme_host kv_storage mooncake)
 fi
 
+# A lab that was off is off again afterwards.
+if ! g35ctl lab status >/dev/null 2>&1; then
+  trap 'g35ctl lab down' EXIT
+fi
 g35ctl lab up --install-prerequisites
 g35ctl -i inventories/lab bundle create
 for scenario in "${scenarios[@]}"; do

@@ -112,7 +112,7 @@ def tier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tier]:
     lab = VmLab("test", inventory_dir=where / "inventory")
     if not KEEP:
         lab.down(purge=True)
-    lab.up()
+    lab.up(install_prerequisites=True)
     made = Tier(lab, where / "inventory")
     bundle = made.g35("bundle", "create")
     assert bundle.code == 0, bundle.err
