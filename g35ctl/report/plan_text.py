@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -145,8 +146,8 @@ def _disruptive(plan: Plan) -> tuple[tuple[str, ...], ...]:
 
 
 def write(found: Sequence[Section], stream: TextIO) -> None:
-    """Write sections to ``stream``: with rules and bold heads on a terminal (NO_COLOR is honoured), plain otherwise."""
-    if stream.isatty():
+    """Write sections to ``stream``: with rules and bold heads on a terminal, plain otherwise and under NO_COLOR."""
+    if stream.isatty() and not os.environ.get("NO_COLOR"):
         _write_rich(found, stream)
     else:
         _write_plain(found, stream)
