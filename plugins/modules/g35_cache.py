@@ -66,8 +66,8 @@ awaiting:
   elements: str
 """
 
-from ansible.module_utils.g35.cache import build
-from ansible.module_utils.g35.module import run_stage_module
+from ansible.module_utils.g35.cache import build  # noqa: E402
+from ansible.module_utils.g35.module import run_stage_module  # noqa: E402
 
 if __name__ == "__main__":
     run_stage_module(build)

@@ -59,13 +59,13 @@ state:
   type: dict
 """
 
-import re
+import re  # noqa: E402
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.g35 import probe
-from ansible.module_utils.g35.host import Host
-from ansible.module_utils.g35.plans import ProbePlan
-from ansible.module_utils.g35.schema import SchemaError, load
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible.module_utils.g35 import probe  # noqa: E402
+from ansible.module_utils.g35.host import Host  # noqa: E402
+from ansible.module_utils.g35.plans import ProbePlan  # noqa: E402
+from ansible.module_utils.g35.schema import SchemaError, load  # noqa: E402
 
 
 def main() -> None:
