@@ -57,7 +57,8 @@ def lines(case: Case, found: Sequence[Diagnosis]) -> list[str]:
     for number, item in enumerate(found, 1):
         told += ["", f"{number}. {item.severity.upper()} {item.cause}: {item.title}"]
         told += _labelled("seen", item.evidence)
-        told += _labelled("explains", item.follows[:6])
+        more = (f"and {len(item.follows) - 6} more",) if len(item.follows) > 6 else ()
+        told += _labelled("explains", (*item.follows[:6], *more))
         told += _labelled("remedy", (item.remedy,))
     known = {name for item in found if item.cause == "host.unreachable" for name in item.hosts}
     told += [

@@ -26,8 +26,8 @@ def identities(case: Case) -> Iterator[Diagnosis]:
         who = wrong or hosts
         yield Diagnosis(
             "identity.shared", ERROR, f"{listed(hosts)} have one host NQN", told,
-            f"give {listed(who)} its own: g35ctl deploy --only connect --limit {','.join(who)} (what was connected with"
-            " the shared one has to be unmounted and disconnected first: g35ctl drain)",
+            f"give {listed(who)} its own: g35ctl deploy --only connect --limit {','.join(who)} (what is connected with"
+            f" the shared one goes first: ansible-playbook playbooks/connect.yml -e g35_action=drain --limit {','.join(who)})",
             tuple(hosts), tuple(f"identity/{name}" for name in hosts),
             tuple(pattern for name in who for pattern in (f"finding/{name}/connect.identity/*", f"path/{name}/*",
                                                           f"finding/{name}/connect.file/*hostnqn")),

@@ -28,11 +28,9 @@ def planned(case: Case) -> Iterator[Diagnosis]:
                 if not holds:
                     (never if holds is None else other).append((host.name, stage))
     if other:
-        yield _drift("drift.plan", "was last applied from another plan", "the inventory or g35ctl changed since", other)
+        yield _drift("drift.plan", "last applied from another plan", "the inventory or g35ctl changed since", other)
     if never:
-        yield _drift(
-            "drift.never_applied", "is not recorded as applied", "never applied, or the last try failed", never
-        )
+        yield _drift("drift.never_applied", "not recorded as applied", "never applied, or the last try failed", never)
 
 
 def _drift(cause: str, what: str, why: str, pairs: list[tuple[str, str]]) -> Diagnosis:
@@ -43,7 +41,7 @@ def _drift(cause: str, what: str, why: str, pairs: list[tuple[str, str]]) -> Dia
         f"ledger: stage {stage} on {listed(name for name, own in pairs if own == stage)}: {why}" for stage in stages
     )
     return Diagnosis(
-        cause, WARNING, f"stage{'s' if len(stages) > 1 else ''} {listed(stages)} {what} on {listed(hosts)}", evidence,
+        cause, WARNING, f"stage{'s' if len(stages) > 1 else ''} {listed(stages)} on {listed(hosts)}: {what}", evidence,
         "g35ctl plan shows what would change; then: g35ctl deploy", hosts,
         tuple(f"drift/{name}/{stage}" for name, stage in pairs),
         tuple(f"finding/{name}/{stage}.file/*" for name, stage in pairs),
