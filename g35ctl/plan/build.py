@@ -36,8 +36,8 @@ def build(
     """The Plan of ``site``.
 
     ``known_ownership`` maps namespace UUIDs to the owner they have had so far and ``wheels`` what the controller's
-    wheelhouses hold. ``paths`` are the controller's directories, ``keys`` the key files by host. Raises g35ctl.errors.G35Error when a value cannot be
-    put into a file.
+    wheelhouses hold. ``paths`` are the controller's directories, ``keys`` the key files by host. Raises
+    g35ctl.errors.G35Error when a value cannot be put into a file.
     """
     assignment = _assign(site, known_ownership or {})
     context = Context(site, assignment.ownership, wheels or {}, paths or Paths(), keys or {})
@@ -58,10 +58,13 @@ def build(
 def _assign(site: Site, known: Mapping[str, str]) -> Assignment:
     names = {rail.name for rail in site.fabric.rails}
     claimables = []
+    boxes = {host.name: host.box for host in site.group("ebof") if host.box is not None}
     for host in site.group("ebof"):
-        if host.box is None:
+        # A further head serves what its box has; it adds portals and nothing to own.
+        if host.box is None or host.box.head_of is not None:
             continue
-        rails = frozenset(portal.rail for portal in host.box.portals) & names
+        heads = [host.box] + [box for box in boxes.values() if box.head_of == host.name]
+        rails = frozenset(portal.rail for box in heads for portal in box.portals) & names
         claimables += [
             Claimable(item.nqn, item.nsid, str(item.uuid), host.name, item.size, rails, item.owner or "")
             for item in host.box.namespaces

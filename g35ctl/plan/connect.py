@@ -56,12 +56,13 @@ def _paths(context: Context, host: SiteHost) -> Iterator[ConnectPath]:
     ports = context.ports(host)
     seen: set[tuple[str, str]] = set()
     for item in context.owned[host.name]:
-        box = context.boxes[item.box].box
-        if box is None or (item.box, item.nqn) in seen:  # a subsystem with several namespaces is connected once
+        if (item.box, item.nqn) in seen:  # a subsystem with several namespaces is connected once
             continue
         seen.add((item.box, item.nqn))
+        boxes = [context.boxes[head].box for head in context.heads(item.box)]
+        portals = [portal for box in boxes if box is not None for portal in box.portals]
         for port in ports:
-            for portal in sorted(box.portals, key=lambda portal: (str(portal.address), portal.port)):
+            for portal in sorted(portals, key=lambda portal: (str(portal.address), portal.port)):
                 if portal.rail == port.rail:
                     yield ConnectPath(
                         item.nqn, context.protocol, str(portal.address), portal.port, str(port.address), port.netdev,

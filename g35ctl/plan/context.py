@@ -89,11 +89,20 @@ class Context:
         """Boxes by name."""
         return {host.name: host for host in self.site.group("ebof") if host.box is not None}
 
+    def heads(self, box: str) -> tuple[str, ...]:
+        """A box and the boxes that are further heads of it."""
+        return (box, *(name for name, host in self.boxes.items() if host.box is not None and host.box.head_of == box))
+
+    def primary(self, box: str) -> str:
+        """The box that another one is a head of; most are their own."""
+        found = self.boxes[box].box if box in self.boxes else None
+        return box if found is None or found.head_of is None else found.head_of
+
     @cached_property
     def owner_nqns(self) -> Mapping[tuple[str, str], str]:
-        """Host NQN of the owner of each (box, subsystem)."""
+        """Host NQN of the owner of each (box, subsystem), for every head of a box."""
         nqns = {host.name: host_nqn(self.site, host) for host in self.owners}
-        return {(item.box, item.nqn): nqns[item.owner] for item in self.ownership}
+        return {(head, item.nqn): nqns[item.owner] for item in self.ownership for head in self.heads(item.box)}
 
     def authentication(self, host: SiteHost) -> HostKey | None:
         """The key that a host proves itself with, or None. Raises KeyError when it needs one that was not read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.g35.plans import HostKey, Portal, TargetNamespace, TargetPlan
+from ansible.module_utils.g35.plans import AnaState, ControllerIds, HostKey, Portal, TargetNamespace, TargetPlan
 
 from g35ctl.plan.context import Context
 from g35ctl.plan.identity import MODEL, nguid, port_id, serial
@@ -28,11 +28,22 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
             serial=item.serial or serial(item.uuid),
             model=MODEL,
             allowed_hosts=allowed_hosts(context, host.name, item.nqn),
+            ana_group=item.ana_group,
+            buffered_io=item.buffered_io,
         )
         for item in sorted(box.namespaces, key=lambda item: (item.nqn, item.nsid))
         if item.device is not None
     )
-    return TargetPlan(context.site.identity.name, portals(context, box), namespaces, _keys(context, host.name))
+    ids = box.controller_ids
+    return TargetPlan(
+        context.site.identity.name,
+        portals(context, box),
+        namespaces,
+        _keys(context, context.primary(host.name)),
+        None if ids is None else ControllerIds(ids.lowest, ids.highest),
+        box.firmware,
+        box.max_queue_size,
+    )
 
 
 def _keys(context: Context, box: str) -> tuple[HostKey, ...]:
@@ -57,5 +68,6 @@ def portals(context: Context, box: Box) -> tuple[Portal, ...]:
         number = port_id(item, taken)
         taken.add(number)
         family = f"ipv{item.address.version}"
-        found.append(Portal(str(item.address), item.rail, context.protocol, item.port, family, number))
+        ana = tuple(AnaState(told.group, told.state) for told in item.ana)
+        found.append(Portal(str(item.address), item.rail, context.protocol, item.port, family, number, ana))
     return tuple(found)

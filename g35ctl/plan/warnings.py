@@ -86,7 +86,7 @@ def _lossy(context: Context) -> Iterator[str]:
 
 
 def _static_boxes(context: Context) -> Iterator[str]:
-    used = {item.box for item in context.ownership}
+    used = {head for item in context.ownership for head in context.heads(item.box)}
     boxes = {name: host.box.driver for name, host in context.boxes.items() if host.box is not None and name in used}
     static = [name for name, driver in boxes.items() if driver in _LOOKED_AT]
     if static:

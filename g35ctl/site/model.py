@@ -7,30 +7,30 @@ bandwidths gigabytes per second. Facts behind defaults: docs/variables.md.
 from __future__ import annotations
 
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field
 
+from g35ctl.site.box_model import (
+    Box,
+    BoxAna,
+    BoxControllerIds,
+    BoxNamespace,
+    BoxPortal,
+    RedfishPort,
+    RedfishService,
+    SpdkTarget,
+)
+from g35ctl.site.fields import AbsolutePath, Address, Name, NetDevice, Nqn, Strict, Subnet, TcpPort
 from g35ctl.site.sizes import Bytes
 
-Address = IPv4Address | IPv6Address
-Subnet = IPv4Network | IPv6Network
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
-NetDevice = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]
-AbsolutePath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/:+-]+$")]
-# NVMe base specification: at most 223 bytes, starts with nqn.yyyy-mm.
-Nqn = Annotated[str, Field(pattern=r"^nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]+$", max_length=223)]
-TcpPort = Annotated[int, Field(ge=1, le=65535)]
+__all__ = [
+    "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "RedfishPort", "RedfishService",
+    "SpdkTarget", "Strict", "Subnet",
+]  # fmt: skip
 
 GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters", "switches")
-
-
-class Strict(BaseModel):
-    """Base of every site model: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SiteIdentity(Strict):
@@ -91,83 +91,6 @@ class Fabric(Strict):
         "required", description="Say 'unavailable' to accept NICs without DCB (no PFC, no ETS)"
     )
     tuning: Tuning = Field(default_factory=Tuning, description="Settings of data NICs beyond the contract")
-
-
-class BoxPortal(Strict):
-    """A listening address of a box."""
-
-    address: Address = Field(description="Address of the portal")
-    rail: Name = Field(description="Rail it is on")
-    port: TcpPort = Field(4420, description="Service port")
-
-
-class BoxNamespace(Strict):
-    """One SSD's namespace."""
-
-    nqn: Nqn = Field(description="NQN of its subsystem")
-    nsid: int = Field(1, ge=1, le=0xFFFFFFFE, description="Namespace identifier within the subsystem")
-    uuid: UUID = Field(description="UUID of the namespace; stays the same for life")
-    size: Bytes = Field(gt=0, description="Capacity, for example 7.68TB")
-    device: AbsolutePath | None = Field(None, description="driver nvmet: stable path of the SSD in the box")
-    bdev: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")] | None = Field(
-        None, description="driver spdk: name of the block device in the target, for example Nvme0n1"
-    )
-    serial: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,20}$")] | None = Field(
-        None, description="drivers nvmet and spdk: serial number to present; derived from the UUID when absent"
-    )
-    owner: Name | None = Field(None, description="Pin the owner; otherwise the planner chooses and keeps it")
-
-
-class SpdkTarget(Strict):
-    """How a target that runs SPDK is driven (docs/drivers.md)."""
-
-    socket: AbsolutePath = Field(description="JSON-RPC socket on the controller: local, or forwarded from the box")
-    max_queue_depth: int = Field(128, ge=16, le=4096, description="Entries per queue of the transport")
-    max_io_qpairs: int = Field(127, ge=1, le=65535, description="I/O queue pairs per controller of the transport")
-    ana: bool = Field(True, description="Whether subsystems report ANA")
-    min_cntlid: int = Field(1, ge=1, le=65519, description="Lowest controller identifier; disjoint between two heads")
-    max_cntlid: int = Field(65519, ge=1, le=65519, description="Highest controller identifier")
-    dhchap_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9{}._-]{0,64}$")] = Field(
-        "", description="Name of the owner's DH-HMAC-CHAP key in the target's keyring; {host} stands for the owner"
-    )
-    dhchap_controller_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9{}._-]{0,64}$")] = Field(
-        "", description="Name of the controller's DH-HMAC-CHAP key in the target's keyring"
-    )
-
-
-class RedfishPort(Strict):
-    """A data port of the box that g35ctl gives its address."""
-
-    interface: Annotated[str, Field(pattern=r"^/redfish/v1/[A-Za-z0-9._/-]+$")] = Field(
-        description="Its EthernetInterface resource"
-    )
-    address: IPv4Address = Field(description="Address to give it: one of the portals")
-
-
-class RedfishService(Strict):
-    """The management processors of a box (docs/drivers.md). Certificates are always verified."""
-
-    addresses: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.:\[\]-]{1,255}$")], ...], Field(min_length=1, max_length=2)
-    ] = Field(description="One management address for each head: name or address, with :port where it is not 443")
-    username: Annotated[str, Field(pattern=r"^[!-~]{1,64}$")] = Field(description="Account of the service")
-    password: SecretStr = Field(SecretStr(""), description="Its password: a vaulted value; never shown, never kept")
-    ca_file: str = Field("", description="CA certificates on the controller, relative to the inventory")
-    ports: tuple[RedfishPort, ...] = Field((), description="Data ports to give addresses; empty leaves them alone")
-    settle_seconds: float = Field(20, ge=0, le=300, description="Time a new address takes to answer, seconds")
-
-
-class Box(Strict):
-    """``g35_ebof``: one EBOF box (variable of a host in group ebof)."""
-
-    driver: Literal["nvmet", "spdk", "redfish", "discovery", "static"] = Field(
-        "static", description="How the box is configured (docs/drivers.md)"
-    )
-    spdk: SpdkTarget | None = Field(None, description="driver spdk: its target")
-    redfish: RedfishService | None = Field(None, description="driver redfish: its management")
-    portals: Annotated[tuple[BoxPortal, ...], Field(min_length=1)] = Field(description="Portals, one per rail and head")
-    namespaces: Annotated[tuple[BoxNamespace, ...], Field(min_length=1)] = Field(description="Namespaces it exports")
-    rated_gbps: float | None = Field(None, gt=0, description="Rated throughput, GB/s")
 
 
 class Authentication(Strict):

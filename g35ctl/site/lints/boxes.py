@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from g35ctl.site.lints.context import Context
-from g35ctl.site.model import Box, SiteHost
-from g35ctl.site.problems import Problem
+from g35ctl.site.model import Box, BoxControllerIds, SiteHost
+from g35ctl.site.problems import Problem, did_you_mean
 
 _ACCESS = ("spdk", "redfish")
 
@@ -72,10 +72,99 @@ def redfish(context: Context) -> list[Problem]:
     return found
 
 
+def heads(context: Context) -> list[Problem]:
+    """Heads of one box serve the same namespaces alike, from controller identifiers that cannot collide."""
+    found = []
+    boxes = {host.name: box for host, box in _boxes(context)}
+    for host, box in _boxes(context):
+        ids = box.controller_ids
+        if ids is not None and ids.lowest >= ids.highest:
+            what = f"lowest {ids.lowest} is not below highest {ids.highest}"
+            found.append(context.at(host, ("g35_ebof", "controller_ids"), what))
+        if box.head_of is None:
+            continue
+        path = ("g35_ebof", "head_of")
+        first = boxes.get(box.head_of)
+        if first is None or box.head_of == host.name:
+            what = f"{box.head_of!r} is no other box of the site"
+            found.append(context.at(host, path, what, did_you_mean(box.head_of, sorted(set(boxes) - {host.name}))))
+        elif first.head_of is not None:
+            what = f"{box.head_of} is itself a head of {first.head_of}"
+            found.append(context.at(host, path, what, f"head_of: {first.head_of}"))
+        elif (box.driver, first.driver) != ("nvmet", "nvmet"):
+            found.append(context.at(host, path, "only boxes with driver nvmet are heads of each other"))
+        else:
+            found += _twins(context, host, box, first)
+    groups: dict[str, list[tuple[SiteHost, Box]]] = {}
+    for host, box in _boxes(context):
+        groups.setdefault(box.head_of or host.name, []).append((host, box))
+    for members in groups.values():
+        found += _ranges(context, members) if len(members) > 1 else []
+    return found
+
+
+def _twins(context: Context, host: SiteHost, box: Box, first: Box) -> list[Problem]:
+    def served(item: Box) -> dict[tuple[str, int], object]:
+        return {(n.nqn, n.nsid): (n.uuid, n.serial, n.size, n.ana_group) for n in item.namespaces}
+
+    mine, theirs = served(box), served(first)
+    wrong = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+    found = []
+    if wrong:
+        told = ", ".join(f"{nqn} nsid {nsid}" for nqn, nsid in wrong)
+        what = f"not served as {box.head_of} does: {told}"
+        hint = "heads serve the same namespaces with equal uuid, serial, size and ana_group; only device may differ"
+        found.append(context.at(host, ("g35_ebof", "namespaces"), what, hint))
+    pinned = [n.nqn for n in box.namespaces if n.owner is not None]
+    if pinned:
+        what = f"owner has no effect on a further head ({pinned[0]})"
+        found.append(context.at(host, ("g35_ebof", "namespaces"), what, f"pin it on {box.head_of}", severity="warning"))
+    if (box.firmware, box.max_queue_size) != (first.firmware, first.max_queue_size):
+        what = f"firmware and max_queue_size differ from {box.head_of}"
+        found.append(context.at(host, ("g35_ebof",), what, "heads of one subsystem look alike"))
+    return found
+
+
+def _ranges(context: Context, members: list[tuple[SiteHost, Box]]) -> list[Problem]:
+    found: list[Problem] = []
+    seen: list[tuple[str, BoxControllerIds]] = []
+    for host, box in members:
+        path = ("g35_ebof", "controller_ids")
+        ids = box.controller_ids
+        if ids is None:
+            what = "heads of one box need controller_ids: a host refuses two controllers with one identifier"
+            hint = "controller_ids: {lowest: 1, highest: 32767}, and {lowest: 32768, highest: 65519} on the other"
+            found.append(context.at(host, ("g35_ebof",), what, hint))
+            continue
+        for name, other in seen:
+            if ids.lowest <= other.highest and other.lowest <= ids.highest:
+                what = f"{ids.lowest} to {ids.highest} overlaps {other.lowest} to {other.highest} of {name}"
+                found.append(context.at(host, path, what))
+        seen.append((host.name, ids))
+    return found
+
+
+def only_nvmet(context: Context) -> list[Problem]:
+    """Settings of the kernel's target say nothing to other drivers."""
+    found = []
+    for host, box in _boxes(context):
+        if box.driver == "nvmet":
+            continue
+        for name in ("controller_ids", "firmware", "max_queue_size"):
+            if getattr(box, name):
+                what = f"{name} has no effect with driver {box.driver}"
+                found.append(context.at(host, ("g35_ebof", name), what, severity="warning"))
+        for number, portal in enumerate(box.portals):
+            if portal.ana:
+                what = f"ana has no effect with driver {box.driver}"
+                found.append(context.at(host, ("g35_ebof", "portals", number, "ana"), what, severity="warning"))
+    return found
+
+
 def _boxes(context: Context) -> list[tuple[SiteHost, Box]]:
     return [
         (host, host.box) for host in context.boxes if host.box is not None and not context.is_partial(host, "g35_ebof")
     ]
 
 
-LINTS = (access, spdk, redfish)
+LINTS = (access, heads, only_nvmet, spdk, redfish)

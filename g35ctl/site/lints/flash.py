@@ -51,6 +51,8 @@ def namespace_identity(context: Context) -> list[Problem]:
     devices: dict[object, str] = {}
     boxes: dict[str, str] = {}
     for host, number, namespace in context.namespaces():
+        if host.box is not None and host.box.head_of is not None:
+            continue  # the same namespaces as its box, by intention: see boxes.heads
         path = ("g35_ebof", "namespaces", number)
         who = f"{host.name} namespaces[{number}]"
         earlier = same_twice(names, (namespace.nqn, namespace.nsid), who)

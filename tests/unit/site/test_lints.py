@@ -164,6 +164,39 @@ def test_two_boxes_share_neither_portal_nor_subsystem_nor_uuid(site: SiteFiles) 
     assert uuid and any(f"namespace UUID {uuid.group(1)} is already that of ebof1" in what for what in told)
 
 
+def second_head(site: SiteFiles, ids: str) -> str:
+    """A second box that is a head of the first; returns its variables."""
+    site.replace(HOSTS, "    ebof1:\n", "    ebof1:\n    ebof2:\n")
+    site.replace(BOX, "  driver: nvmet\n", "  driver: nvmet\n  controller_ids: {lowest: 1, highest: 100}\n")
+    text = re.sub(r"192\.0\.2\.11\b", "192.0.2.12", re.sub(r"198\.51\.100\.11\b", "198.51.100.12", site.read(BOX)))
+    text = text.replace("  controller_ids: {lowest: 1, highest: 100}\n", f"  head_of: ebof1\n{ids}")
+    (site.root / "host_vars/ebof2.yml").write_text(text)
+    return text
+
+
+def test_two_heads_of_a_box_share_its_namespaces(site: SiteFiles) -> None:
+    second_head(site, "  controller_ids: {lowest: 101, highest: 200}\n")
+    found, problems = site.inspect()
+    assert (found is not None, [problem.what for problem in problems]) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("ids", "old", "new", "message"),
+    [
+        ("  controller_ids: {lowest: 50, highest: 200}\n", "", "", "50 to 200 overlaps 1 to 100 of ebof1"),
+        ("", "", "", "heads of one box need controller_ids"),
+        ("  controller_ids: {lowest: 101, highest: 200}\n", "size: 4GiB", "size: 8GiB", "not served as ebof1 does"),
+        ("  controller_ids: {lowest: 101, highest: 200}\n", "head_of: ebof1", "head_of: ebof9", "is no other box"),
+        ("  controller_ids: {lowest: 200, highest: 101}\n", "", "", "lowest 200 is not below highest 101"),
+    ],
+)
+def test_heads_that_do_not_fit(site: SiteFiles, ids: str, old: str, new: str, message: str) -> None:
+    text = second_head(site, ids)
+    (site.root / "host_vars/ebof2.yml").write_text(text.replace(old, new, 1) if old else text)
+    _, problems = site.inspect()
+    assert any(message in problem.what for problem in problems), [problem.what for problem in problems]
+
+
 def test_serials_name_one_subsystem(site: SiteFiles) -> None:
     text = site.read(BOX).replace("      size: 4GiB\n", "      size: 4GiB\n      serial: S1\n")
     (site.root / BOX).write_text(text)
