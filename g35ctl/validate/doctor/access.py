@@ -24,10 +24,11 @@ def identities(case: Case) -> Iterator[Diagnosis]:
         told = tuple(f"{name}: /etc/nvme/hostnqn is {nqn}" for name in hosts)
         told += tuple(f"{name}: planned is {planned[name]}" for name in wrong if name in planned)
         who = wrong or hosts
+        limit = ",".join(who)
         yield Diagnosis(
             "identity.shared", ERROR, f"{listed(hosts)} have one host NQN", told,
-            f"give {listed(who)} its own: g35ctl deploy --only connect --limit {','.join(who)} (what is connected with"
-            f" the shared one goes first: ansible-playbook playbooks/connect.yml -e g35_action=drain --limit {','.join(who)})",
+            f"give {listed(who)} its own: g35ctl deploy --only connect --limit {limit} (what is connected with the"
+            f" shared one goes first: ansible-playbook playbooks/connect.yml -e g35_action=drain --limit {limit})",
             tuple(hosts), tuple(f"identity/{name}" for name in hosts),
             tuple(pattern for name in who for pattern in (f"finding/{name}/connect.identity/*", f"path/{name}/*",
                                                           f"finding/{name}/connect.file/*hostnqn")),
