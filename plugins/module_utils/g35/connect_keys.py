@@ -18,7 +18,7 @@ from .nvme import Controller, Topology
 from .plans import ConnectPath, ConnectPlan, File, HostKey
 
 KEYS_FILE = CONFIG + "/connect-keys.json"
-_REMEDY = "run: g35ctl deploy --only target,connect"
+_REMEDY = "run: g35ctl deploy --only target --only connect"
 
 
 def handed_over(plan: ConnectPlan, secrets: Optional[Mapping[str, Any]]) -> Optional[Keys]:

@@ -151,7 +151,7 @@ def _remedy(path: ConnectPath, words: str) -> str:
     if "pre-shared TLS key" in words or "authentication setup failed" in words:
         return "the box asks this host to authenticate: set g35_nvme.authentication, or take the key off the box"
     if "authentication failed" in words or "auth_" in words:
-        return "give box and host the same key: g35ctl deploy --only target,connect"
+        return "give box and host the same key: g35ctl deploy --only target --only connect"
     for symptom, remedy in _FIELD_REMEDIES:
         if symptom in words:
             return remedy
