@@ -40,9 +40,7 @@ class Heads:
         records = [self._record(name, address, "nvme subsystem") for name in shown]
         service = "nqn.2014-08.org.nvmexpress.discovery"
         records.append(self._record(service, address, "current discovery subsystem"))
-        records.append(
-            self._record(service, "203.0.113.9", "discovery subsystem referral")
-        )
+        records.append(self._record(service, "203.0.113.9", "discovery subsystem referral"))
         return Result(argv, 0, self.noise + json.dumps({"genctr": 3, "records": records}), "")
 
     @staticmethod
