@@ -88,6 +88,8 @@ def told(outcome: Outcome) -> str:
         (NEW.replace("DHHC-1:01", "DHHC-1:02"), "do not fit"),
         (NEW, "^$"),
     ],
+    # The key is drawn anew in each process: names must not depend on it, or xdist's workers disagree.
+    ids=["empty", "no-key", "checksum", "length", "good"],
 )
 def test_keys_are_checked_before_they_come_near_a_kernel(key: str, why: str) -> None:
     assert re.search(why, dhchap.problem(key))
