@@ -135,6 +135,7 @@ class ConnectStage(Stage):
                 Change("kernel modules", "%s not loaded" % ", ".join(missing_modules), "loaded", self._load_modules)
             )
         todo += self._disconnects(seen, seen.judgement.stale, "stale")
+        todo += connect_keys.lost_key_changes(self.host, self.plan, self.connector, seen.judgement)
         todo += self._connects(seen)
         todo += connect_keys.key_changes(
             self.host, self.plan, self.connector, seen.judgement, seen.topology, lambda nqn: self._users(seen, nqn)

@@ -7,14 +7,15 @@ wrong key costs one path, never the device.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from .connecting import Connector, Judgement, label
+from .connecting import Connector, Judgement, judge, label
 from .converge import Change, Finding
 from .dhchap import Keys, digest, keys_file, load_keys, problem, read_keys
 from .host import Host
 from .managed import CONFIG
-from .nvme import Controller, Topology
+from .nvme import Controller, Topology, read_topology
 from .plans import ConnectPath, ConnectPlan, File, HostKey
 
 KEYS_FILE = CONFIG + "/connect-keys.json"
@@ -96,20 +97,46 @@ def key_changes(
             continue
         what, after = "key of %s" % label(path), _named(plan.authentication.digest)
         if have is not None and bool(have[1]) == bool(plan.authentication.controller_digest):
-            change = Change(what, _named(have[0]), after, _reauthenticate(connector, path, item), check="connect.key")
+            do = _guarded(connector, path, partial(connector.reauthenticate, path, item.name))
+            change = Change(what, _named(have[0]), after, do, check="connect.key")
         else:
             # Whether a controller authenticates, and both ways, is settled when it is made.
             others = [other for other in topology.of(path.nqn) if other.live and other.name != item.name]
             used = [] if others else users(path.nqn)
             note = "%s on %s" % (", ".join(used), item.name) if used else ""
             before = _named(have[0]) if have else "connected without one"
-            change = Change(what, before, after, _reconnect(connector, path, item), note, "connect.key")
+            do = _guarded(connector, path, _reconnect(connector, path, item))
+            change = Change(what, before, after, do, note, "connect.key")
         todo.append(change)
     return todo
 
 
-def _reauthenticate(connector: Connector, path: ConnectPath, item: Controller) -> Callable[[], None]:
-    return lambda: connector.reauthenticate(path, item.name)
+def lost_key_changes(host: Host, plan: ConnectPlan, connector: Connector, judgement: Judgement) -> List[Change]:
+    """Controllers that are not live and hold another key never will be again: they are made anew."""
+    if plan.authentication is None or connector.keys is None:
+        return []
+    wanted = _wanted(plan.authentication)
+    return [
+        Change("key of %s" % label(path), _named((held(host, item) or ("", ""))[0]), _named(wanted[0]),
+               _reconnect(connector, path, item), check="connect.path")
+        for path, item in judgement.in_transit
+        if held(host, item) != wanted
+    ]  # fmt: skip
+
+
+def _guarded(connector: Connector, path: ConnectPath, do: Callable[[], None]) -> Callable[[], None]:
+    """Only while every other path is live. After a failure that holds for nobody, so a wrong key that is tried again
+    and again (by the healing timer, by another deploy) never costs a second path."""
+
+    def guarded() -> None:
+        judgement = judge(connector.plan, read_topology(connector.host))
+        down = [other for other in judgement.missing if other != path]
+        down += [other for other, _ in judgement.in_transit if other != path]
+        if down:
+            raise OSError("left alone while another path is not live: %s" % label(down[0]))
+        do()
+
+    return guarded
 
 
 def _reconnect(connector: Connector, path: ConnectPath, item: Controller) -> Callable[[], None]:

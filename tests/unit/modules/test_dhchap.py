@@ -136,6 +136,11 @@ def test_a_key_that_the_box_does_not_have_costs_one_path_and_says_why(tmp_path: 
     assert outcome.failed and "authentication failed" in told(outcome)
     assert len(kernel.live()) == 3 and kernel.alive_while_changing == [4]
     assert NEW not in told(outcome)
+    # Trying again costs nothing more, and the right key repairs it.
+    for _ in range(3):
+        assert apply(kernel, NEW).failed and len(kernel.live()) == 3
+    healed = apply(kernel, OLD)
+    assert not healed.failed and len(kernel.live()) == 4, healed.message
 
 
 def test_a_wrong_key_is_refused_with_the_kernels_reason_and_what_to_do(tmp_path: Path) -> None:
