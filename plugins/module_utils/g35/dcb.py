@@ -147,7 +147,10 @@ def read(host: Host, netdev: str) -> Optional[DcbState]:
             dscp=tuple(sorted((int(pair[0]), int(pair[1])) for pair in (app or {}).get("dscp_prio", []))),
             ets=None if ets is None else _ets(ets),
             classes=int((ets or {}).get("ets_cap") or CLASSES),
-            buffers=None if not buffers else tuple(int(value) for _, value in _indexed(buffers["prio_buffer"])),
+            # Drivers that do not size buffers answer zeros all over.
+            buffers=tuple(int(value) for _, value in _indexed(buffers["prio_buffer"]))
+            if buffers and buffers.get("total_size")
+            else None,
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DcbError("dcb of %s: output not understood: %r" % (netdev, error)) from error

@@ -29,6 +29,7 @@ class Nic:
         self.flaps = 0
         #: receive buffer of each priority, None where the driver does not tell
         self.buffers: list[int] | None = None
+        self.buffer_bytes = 1027728
         #: APP entries beside DSCP, as ``dcb app`` calls them
         self.apps: dict[str, list[tuple[int, int]]] = {}
         self.rings: dict[str, int] | None = None
@@ -128,7 +129,7 @@ class Fabric(Host):
             return Result(words, 1, "", "Attribute not found: Success")
         apps = {name.replace("-", "_"): entries for name, entries in nic.apps.items()}
         data: dict[str, object] = {
-            "buffer": {"prio_buffer": nic.buffers, "buffer_size": [0] * 8, "total_size": 0},
+            "buffer": {"prio_buffer": nic.buffers, "buffer_size": [0] * 8, "total_size": nic.buffer_bytes},
             "pfc": {"pfc_cap": 8, "macsec_bypass": False, "delay": 0, "prio_pfc": nic.pfc},
             "app": {"dscp_prio": sorted(nic.dscp), **apps},
             "dcbx": nic.dcbx,
