@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Done, Tier
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 def doctor(tier: Tier, seconds: int = 0) -> Done:
