@@ -51,7 +51,8 @@ def test_wheel_carries_the_ansible_content(wheel: Path) -> None:
         for name in tracked:
             if not name.startswith("plugins/typing/"):
                 assert f"g35ctl/_content/{name}" in names
-    assert not [name for name in names if "lab_generated" in name or "/.lab/" in name or "/.g35/" in name]
+    left_behind = ("lab_generated", "/.lab/", "/.g35/", "__pycache__", ".pyc")
+    assert not [name for name in names if any(part in name for part in left_behind)]
 
 
 def test_plan_and_render_work_outside_the_checkout(installed: Path) -> None:
