@@ -11,7 +11,7 @@ pytestmark = pytest.mark.lab
 def test_one_rail_down_is_never_success(converged: Tier) -> None:
     converged.lab.faults.cut_rail("gpu1", "b")
     try:
-        converged.lab.ssh("gpu1", ["sleep", "20"])  # until the keep-alive notices; the guest's own clock
+        converged.lab.ssh("gpu1", ["sleep", "30"])  # until the keep-alive notices; the guest's own clock
         validated = converged.g35("validate", "--suite", "functional")
         assert validated.code == 7, validated.failures()
         assert "gpu1" in validated.out and "198.51.100.11" in validated.out + validated.err
