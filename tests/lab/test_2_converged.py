@@ -51,5 +51,6 @@ def test_drift_is_found_and_repaired_on_the_one_host_that_has_it(converged: Tier
     done = converged.g35("deploy", "--allow-disruptive", "--yes")
     assert done.code == 0, done.failures()
     assert converged.read("gpu2", "/sys/class/net/eth2/mtu") == "4200"
-    assert done.data["module_executions"]["gpu1"] <= 4
+    # Nothing is applied elsewhere: gpu1 is read twice and takes part in the proof (write, read, clean).
+    assert done.data["module_executions"]["gpu1"] <= 5
     assert converged.live_paths("gpu2") == 4
