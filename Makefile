@@ -17,7 +17,7 @@ demo: setup ## Build or reuse the lab image, boot the lab, deploy, print the ver
 	@$(BIN)/g35ctl -i $(LAB) bundle create
 	@$(BIN)/g35ctl -i $(LAB) deploy --yes
 
-test: lint unit package lab-test molecule ## Everything that runs in continuous integration
+test: lint unit package lab-test ## Everything that runs in continuous integration
 
 lint: setup ## Formatting, types, playbooks, YAML, shell, generated documents
 	$(BIN)/ruff format --check .
@@ -39,7 +39,7 @@ lab-test: setup ## End to end in the virtual machine lab
 molecule: setup ## Each role on its own: check mode, converge, idempotence, verify
 	tools/molecule.sh
 
-soak: setup ## The long matrices: every interruption in every stage (hours)
+soak: setup ## The long matrices: interruptions in every stage, reboots, faults (about three hours in emulation)
 	$(BIN)/pytest tests/lab -v -m soak
 
 docs: setup ## Regenerate the variable reference and the roles' argument specs

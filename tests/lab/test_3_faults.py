@@ -25,6 +25,7 @@ def test_one_rail_down_is_never_success(converged: Tier) -> None:
     assert converged.live_paths("gpu1") == 4
 
 
+@pytest.mark.soak
 def test_connecting_to_a_target_that_exports_nothing_is_never_success(converged: Tier) -> None:
     converged.ssh("ebof1", "systemctl", "stop", "g35-target.service")
     converged.ssh("gpu2", "systemctl", "stop", "g35-connect.service")
@@ -39,6 +40,7 @@ def test_connecting_to_a_target_that_exports_nothing_is_never_success(converged:
     assert converged.live_paths("gpu2") == 4
 
 
+@pytest.mark.soak
 def test_host_that_is_off_is_named_and_the_others_are_left_working(converged: Tier) -> None:
     converged.lab.faults.poweroff("gpu2")
     try:

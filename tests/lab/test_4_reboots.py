@@ -8,7 +8,7 @@ import time
 import pytest
 from conftest import GUESTS, Tier
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 
 def settled(tier: Tier, seconds: float = 240) -> str:
