@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,3 @@ def converged(tier: Tier) -> Tier:
     done = tier.g35("deploy", "--allow-disruptive", "--yes")
     assert done.code == 0, done.failures()
     return tier
-
-
-def same_everywhere(values: Sequence[str]) -> bool:
-    return len(set(values)) == 1

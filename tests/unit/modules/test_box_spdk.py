@@ -18,8 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spdk_fake import SpdkTarget
 
-pytest.importorskip("spdk")
-
 
 @pytest.fixture
 def target() -> Iterator[SpdkTarget]:

@@ -101,7 +101,6 @@ def test_a_static_box_is_what_the_inventory_says_with_instructions(monkeypatch, 
 
 
 def test_free_bdevs_of_a_new_target_are_proposed_once_and_for_ever(monkeypatch, capsys, tmp_path: Path) -> None:
-    pytest.importorskip("spdk")
     with tempfile.TemporaryDirectory(prefix="g35-") as directory, SpdkTarget(Path(directory), bdevs=3) as target:
         first = plan("spdk", [namespace(0)], spdk=SpdkAccess(target.socket))
         box.act(lambda: build(Host(), dump(first)), "apply")
