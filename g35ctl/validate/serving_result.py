@@ -192,7 +192,7 @@ class Row:
 @dataclass(frozen=True)
 class PathSetting:
     """What a path was made of. ``memory`` and ``flash`` are bytes over all stores; ``contexts`` is how many users'
-    whole contexts fit there (the predicted knee), None when it is not known; ``how`` says what was changed on the site."""
+    whole contexts fit there (the predicted knee), None when not known; ``how`` says what was changed on the site."""
 
     path: CachePath
     memory: int
