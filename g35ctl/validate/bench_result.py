@@ -102,12 +102,17 @@ class CounterChange:
 
 @dataclass(frozen=True)
 class Series:
-    """A line of the chart "GB/s against block size": ``points`` are (bytes, GB/s), block sizes rising."""
+    """A line of the chart "GB/s against block size": ``points`` are (bytes, GB/s), block sizes rising.
+
+    ``name`` is in English; ``test``, ``tier`` and ``queue_depth`` say the same for labels in other languages."""
 
     suite: str
     name: str
     points: tuple[tuple[float, float], ...]
     emulated: bool = False
+    test: str = ""
+    tier: str = ""
+    queue_depth: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,13 +208,18 @@ def _line(
     suite: str, name: str, found: Iterable[Measurement], together: Callable[[Sequence[Measurement]], float]
 ) -> list[Series]:
     """The line of these measurements, or none. ``together`` makes one figure (GB/s) of those of one block size."""
+    found = tuple(found)
     sizes: dict[int, list[Measurement]] = {}
     for item in found:
         if item.block_size and item.bytes_per_second:
             sizes.setdefault(item.block_size, []).append(item)
     points = tuple((float(size), float(together(sizes[size]))) for size in sorted(sizes))
     emulated = any(item.emulated for items in sizes.values() for item in items)
-    return [Series(suite, name, points, emulated)] if points else []
+    if not points:
+        return []
+    depths = {item.queue_depth for item in found}
+    depth = depths.pop() if len(depths) == 1 else 0
+    return [Series(suite, name, points, emulated, found[0].test, found[0].tier, depth)]
 
 
 def _best(items: Sequence[Measurement]) -> float:

@@ -6,15 +6,23 @@ Units: seconds, tokens, requests per second; hit rates are shares between 0 and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.g35.schema import dump
 
+from g35ctl.engine.ledger import write_atomically
+from g35ctl.errors import G35Error
+from g35ctl.exits import Exit
+
 SCHEMA_VERSION = 1
+FILE = "serving.json"
+"""Name of the file in the run folder; the report is made from it."""
 #: below this many samples a 99th percentile is the maximum under another name, and is not judged
 P99_SAMPLES = 100
 
@@ -303,3 +311,26 @@ def _rate(turns: Sequence[TurnResult]) -> float | None:
     steady = [turn for turn in turns if turn.turn > 0]
     prompt = sum(turn.prompt_tokens for turn in steady)
     return sum(turn.cached_tokens for turn in steady) / prompt if prompt else None
+
+
+def write(folder: Path | str, result: ServingResult) -> Path:
+    """Write serving.json into a run folder and return its path. Raises OSError."""
+    path = Path(folder) / FILE
+    write_atomically(path, result.to_json())
+    return path
+
+
+def read(folder: Path | str) -> ServingResult | None:
+    """The serving results of a run folder, or None where the suite did not run. Raises G35Error when damaged."""
+    path = Path(folder) / FILE
+    try:
+        return ServingResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise G35Error(
+            "the stored serving results are damaged",
+            why=f"{path}: {error}",
+            next_command="run: g35ctl validate --suite serving",
+            exit_code=Exit.USAGE,
+        ) from error
