@@ -52,33 +52,13 @@ state:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-
-# AnsiballZ packs what it sees imported, so every stage is named although aggregate finds them by name.
-from ansible.module_utils.g35 import cache, connect, fabric, storage, target  # noqa: E402
-from ansible.module_utils.g35.aggregate import STAGES, verify  # noqa: E402
-from ansible.module_utils.g35.host import Host  # noqa: E402
-
-_BUILDERS = {
-    "target": target.build,
-    "fabric": fabric.build,
-    "connect": connect.build,
-    "storage": storage.build,
-    "cache": cache.build,
-}
+from ansible.module_utils.g35.aggregate import verify  # noqa: E402
+from ansible.module_utils.g35.every_stage import run_aggregate_module  # noqa: E402
 
 
 def main() -> None:
-    """Run the aggregate over the plans that were given and exit with its result."""
-    module = AnsibleModule(
-        argument_spec={name: {"type": "dict"} for name in STAGES},
-        supports_check_mode=True,
-    )
-    plans = {name: module.params[name] for name in STAGES if module.params[name]}
-    result = verify(Host(), plans, _BUILDERS.__getitem__)
-    if result.pop("failed"):
-        module.fail_json(**result)
-    module.exit_json(**result)
+    """See DOCUMENTATION."""
+    run_aggregate_module(verify)
 
 
 if __name__ == "__main__":
