@@ -46,6 +46,8 @@ class Tier:
     lab: VmLab
     inventory: Path
     log: list[str] = field(default_factory=list)
+    #: a test left the tier deployed and read back; the next one that needs it so may save itself the deploy
+    green: bool = False
 
     def argv(self, *words: str, output: str = "json") -> list[str]:
         return [sys.executable, "-m", "g35ctl.cli.main", "-i", str(self.inventory), "-o", output, *words]
