@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import CachePlan, MasterPlan, RuntimePlan, S
 from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.identity import endpoint
 from g35ctl.plan.storage import capacity, mount_point
-from g35ctl.site.model import SiteHost
+from g35ctl.site.model import SiteHost, StorageDirectory
 
 
 def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
@@ -52,7 +52,7 @@ def _master(context: Context, host: SiteHost) -> MasterPlan | None:
 
 
 def _store(context: Context, host: SiteHost) -> StorePlan | None:
-    owned = context.owned.get(host.name)
+    owned = context.owned.get(host.name) or local_directories(context, host)
     if not owned or context.master is None:
         return None
     return StorePlan(
@@ -64,32 +64,44 @@ def _store(context: Context, host: SiteHost) -> StorePlan | None:
 
 
 def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
-    """The stores of ``host``, one per namespace, their ports counted up in the order of the namespaces' names."""
+    """The stores of ``host``, one per namespace, their ports counted up in the order of the namespaces' names; on a
+    site without a box one per local directory."""
     port = context.first_port(host)
     if port is None:
         return ()
-    settings = host.mooncake.store
-    made = []
-    for place, item in enumerate(context.owned.get(host.name, ())):
-        where = mount_point(host.storage, item.uuid)
-        made.append(
-            StoreInstance(
-                name=item.uuid,
-                address=str(port.address),
-                rpc_port=settings.rpc_port + place,
-                http_port=settings.http_port + place,
-                protocol=context.protocol,
-                devices=context.devices(host),
-                segment_size=settings.segment_size,
-                directory=f"{where}/store",
-                namespace_uuid=item.uuid,
-                capacity=capacity(item.size, host.storage.reserve_percent),
-                unit=f"g35-mooncake-store-{item.uuid}.service",
-                mount_point=where,
-                local_buffer_size=settings.local_buffer_size,
-            )
+    settings, reserve = host.mooncake.store, host.storage.reserve_percent
+    places = [
+        (item.uuid, item.uuid, mount_point(host.storage, item.uuid), capacity(item.size, reserve))
+        for item in context.owned.get(host.name, ())
+    ] or [
+        (item.path.strip("/").replace("/", "-"), "", item.path.rstrip("/"), item.size * (100 - reserve) // 100)
+        for item in local_directories(context, host)
+    ]
+    return tuple(
+        StoreInstance(
+            name=name,
+            address=str(port.address),
+            rpc_port=settings.rpc_port + place,
+            http_port=settings.http_port + place,
+            protocol=context.protocol,
+            devices=context.devices(host),
+            segment_size=settings.segment_size,
+            directory=f"{where}/store",
+            namespace_uuid=uuid,
+            capacity=usable,
+            unit=f"g35-mooncake-store-{name}.service",
+            mount_point=where,
+            local_buffer_size=settings.local_buffer_size,
         )
-    return tuple(made)
+        for place, (name, uuid, where, usable) in enumerate(places)
+    )
+
+
+def local_directories(context: Context, host: SiteHost) -> tuple[StorageDirectory, ...]:
+    """The local directories that stand in for namespaces; none where the site has a box or the host may own nothing."""
+    if context.boxes or host not in context.site.group("cache_owners"):
+        return ()
+    return host.storage.directories
 
 
 def segment(instance: StoreInstance) -> str:

@@ -10,8 +10,10 @@ from g35ctl.site.model import SiteHost
 
 def plan_fabric(context: Context, host: SiteHost) -> FabricPlan | None:
     """RoCE settings of ``host``, or None when it has no data port that g35ctl configures (a static box's are its
-    vendor's)."""
+    vendor's) or the site has neither a box nor RDMA."""
     ports = context.ports(host)
+    if not context.boxes and context.protocol == "tcp":
+        return None  # nothing on this network has to be lossless: it is left as it is
     if not ports or (host.box is not None and host.box.driver != "nvmet"):
         return None
     fabric = context.site.fabric

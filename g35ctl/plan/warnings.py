@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from g35ctl.plan.cache import wheel_set
+from g35ctl.plan.cache import local_directories, wheel_set
 from g35ctl.plan.context import Context
 from g35ctl.plan.model import HostPlan
 
@@ -19,6 +19,7 @@ def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...
     return (
         *_master(context),
         *_idle_owners(context),
+        *_local_flash(context),
         *_single_path(hosts),
         *_queues(context, hosts),
         *_lossy(context),
@@ -41,9 +42,22 @@ def _master(context: Context) -> Iterator[str]:
 
 
 def _idle_owners(context: Context) -> Iterator[str]:
-    idle = [host.name for host in context.site.group("cache_owners") if host.name not in context.owned]
+    idle = [
+        host.name
+        for host in context.site.group("cache_owners")
+        if host.name not in context.owned and not local_directories(context, host)
+    ]
     if idle:
         yield f"own nothing, because there are not enough namespaces that they can reach: {_listed(idle)}"
+
+
+def _local_flash(context: Context) -> Iterator[str]:
+    local = [host.name for host in context.site.group("cache_owners") if local_directories(context, host)]
+    if local:
+        yield (
+            f"flash is a local directory, no shared box: what is on it is lost to the pool together with its host, and"
+            f" figures say nothing about an EBOF: {_listed(local)}"
+        )
 
 
 def _single_path(hosts: Sequence[HostPlan]) -> Iterator[str]:

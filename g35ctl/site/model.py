@@ -134,7 +134,14 @@ class HostPort(Strict):
 
 
 class Storage(Strict):
-    """``g35_storage``: file systems of owned namespaces."""
+    """``g35_storage``: file systems of owned namespaces, or local directories on a site without a box."""
+class StorageDirectory(Strict):
+    """A local directory that stands in for a namespace."""
+
+    path: AbsolutePath = Field(description="The directory; made when it is absent")
+    size: Bytes = Field(gt=0, description="How much of its file system belongs to it")
+
+
 
     mount_root: AbsolutePath = Field("/var/lib/g35/flash", description="Directory below which namespaces are mounted")
     reserve_percent: int = Field(10, ge=1, le=50, description="Share of each file system the store may not use")
@@ -144,6 +151,9 @@ class Storage(Strict):
     )
 
 
+    directories: tuple[StorageDirectory, ...] = Field(
+        (), description="Host variable, only on a site without a box: local directories that serve as flash"
+    )
 class MooncakeMaster(Strict):
     """The Mooncake master."""
 

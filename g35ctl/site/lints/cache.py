@@ -70,8 +70,9 @@ def bucket_and_values(context: Context) -> list[Problem]:
     """Validation's values fit a bucket, and a namespace holds more than a few buckets."""
     found: list[Problem] = []
     value = context.site.validation.value_size
-    namespaces = [namespace for _, _, namespace in context.namespaces()]
-    smallest = min((namespace.size for namespace in namespaces), default=None)
+    sizes = [namespace.size for _, _, namespace in context.namespaces()]
+    sizes += [item.size for host in context.owners for item in host.storage.directories]
+    smallest = min(sizes, default=None)
     for host in context.owners:
         store = host.mooncake.store
         if value > store.bucket_size:
@@ -221,7 +222,7 @@ def _stores_per_owner(context: Context) -> dict[str, int]:
     """How many stores a host will run at least: its pins and claims, or an equal share of everything."""
     total, owners = sum(1 for _ in context.namespaces()), len(context.owners)
     share = -(-total // owners) if owners else 0
-    found = {host.name: max(share, len(host.storage.owns), 1) for host in context.owners}
+    found = {host.name: max(share, len(host.storage.owns), len(host.storage.directories), 1) for host in context.owners}
     pinned: dict[str, int] = {}
     for _, _, namespace in context.namespaces():
         if namespace.owner is not None:

@@ -15,7 +15,7 @@ def groups(context: Context) -> list[Problem]:
     """The site has boxes, owners and one master, and no host is both sides of the network."""
     found = []
     site = context.site
-    if not site.group("ebof"):
+    if not site.group("ebof") and not any(host.storage.directories for host in context.owners):
         found.append(context.at_site("no host is in group ebof: there is no flash", "add the boxes to group ebof"))
     if not context.owners:
         what = "no host is in group gpu_hosts or cache_owners: nobody can own a namespace"
@@ -186,4 +186,28 @@ def claims(context: Context) -> list[Problem]:
     return found
 
 
-LINTS = (groups, namespace_identity, namespace_backing, ownership, claims)
+def directories(context: Context) -> list[Problem]:
+    """Local directories stand in for a box, on hosts that may own, each used once and none inside another."""
+    found = []
+    for host in context.site.hosts:
+        for number, item in enumerate(host.storage.directories):
+            path = ("g35_storage", "directories", number)
+            if context.site.group("ebof"):
+                what = "local directories have no effect on a site with a box: its namespaces are the flash"
+                found.append(context.at(host, path, what, "remove the directories, or the hosts of group ebof"))
+            elif host.name not in context.owner_names:
+                what = "the host has a directory for a store but is not a cache owner"
+                found.append(context.at(host, path, what, "add it to cache_owners, or remove the directory"))
+            inside = f"{item.path.rstrip('/')}/"
+            for other in host.storage.directories[:number]:
+                earlier = f"{other.path.rstrip('/')}/"
+                if inside.startswith(earlier) or earlier.startswith(inside):
+                    what = f"{item.path} and {other.path} lie in one another: two stores never share one directory"
+                    found.append(context.at(host, (*path, "path"), what))
+                elif inside.replace("/", "-") == earlier.replace("/", "-"):
+                    what = f"{item.path} and {other.path} would give their stores one name"
+                    found.append(context.at(host, (*path, "path"), what, "name one of them differently"))
+    return found
+
+
+LINTS = (groups, namespace_identity, namespace_backing, ownership, claims, directories)

@@ -69,11 +69,16 @@ def read(host: Host, instance: StoreInstance, seen: Dict[str, Tuple[str, str]]) 
         "mode": None,
         "total": None,
         "free": None,
+        "problem": "",
     }
     try:
         status = os.lstat(str(host.path(instance.directory)))
         space = os.statvfs(str(host.path(instance.directory)))
-    except OSError:
+        os.listdir(str(host.path(instance.directory)))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return found
+    except OSError as error:
+        found["problem"] = os.strerror(error.errno or 0)
         return found
     found["uid"] = status.st_uid
     found["mode"] = "%04o" % stat.S_IMODE(status.st_mode)
@@ -83,7 +88,9 @@ def read(host: Host, instance: StoreInstance, seen: Dict[str, Tuple[str, str]]) 
 
 
 def on_its_namespace(instance: StoreInstance, state: Dict[str, Any]) -> bool:
-    """True when the directory's file system is the planned namespace's."""
+    """True when the directory's file system is the planned namespace's; a local directory may lie anywhere."""
+    if not instance.namespace_uuid:
+        return True
     return bool(state["mounted"]) and state["namespace_uuid"] == instance.namespace_uuid.lower()
 
 
@@ -106,6 +113,8 @@ def _make(host: Host, instance: StoreInstance, user: str) -> None:
     owner = account(host, user)
     if owner is None:
         raise OSError("user %s does not exist" % user)
+    if not instance.namespace_uuid:
+        host.path(mount_point(instance)).mkdir(mode=0o755, parents=True, exist_ok=True)
     host.make_directory(instance.directory)
     path = str(host.path(instance.directory))
     if os.geteuid() == 0:
@@ -129,16 +138,38 @@ def finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]
     )
 
 
+def disk_finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]:
+    """A directory that is there and does not answer: a file system that was shut down after losing its device."""
+    if not state["problem"]:
+        return None
+    return Finding(
+        "cache.disk",
+        instance.directory,
+        state["problem"],
+        "a directory that answers",
+        "g35ctl doctor; once the SSD is back: g35ctl deploy --only storage, which mounts it again",
+    )
+
+
 def space_finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]:
-    """A warning when the file system is nearly full: a store that cannot write still says it is healthy."""
+    """Too little room: a store that cannot write still says it is healthy.
+
+    The reserve that the plan leaves is what is judged: half of it gone is a warning; nine tenths of it, or no room for
+    two buckets, an error.
+    """
     total, free = state["total"], state["free"]
-    if not total or free >= total * 0.02:
+    if not total:
+        return None
+    reserve = max(0, total - instance.capacity)
+    needed = max(reserve // 10, 2 * instance.bucket_size)
+    expected = max(reserve // 2, needed)
+    if free >= expected:
         return None
     return Finding(
         "cache.space",
         instance.directory,
         "%d MiB of %d MiB free" % (free >> 20, total >> 20),
-        "at least 2 % free",
+        "at least %d MiB free" % (expected >> 20),
         "remove what does not belong to the store, or raise g35_storage.reserve_percent",
-        "warning",
+        "error" if free < needed else "warning",
     )

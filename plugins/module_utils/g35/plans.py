@@ -327,7 +327,7 @@ class MasterPlan:
 class StoreInstance:
     """One ``mooncake_client`` that owns one flash directory."""
 
-    name: str = field(metadata=_doc("Name of the store: the UUID of its namespace"))
+    name: str = field(metadata=_doc("Name of the store: the UUID of its namespace, or made from its local directory"))
     address: str = field(metadata=_doc("Address it binds to and is known by"))
     rpc_port: int = field(metadata=_doc("RPC port"))
     http_port: int = field(metadata=_doc("Health and metrics port"))
@@ -337,7 +337,7 @@ class StoreInstance:
     )
     segment_size: int = field(metadata=_doc("Memory landing zone, bytes"))
     directory: str = field(metadata=_doc("Flash directory, below the mount point"))
-    namespace_uuid: str = field(metadata=_doc("UUID of the namespace it lies on"))
+    namespace_uuid: str = field(metadata=_doc("UUID of the namespace it lies on; empty: a local directory"))
     capacity: int = field(metadata=_doc("What the store may use of the file system, bytes"))
     unit: str = field(metadata=_doc("Its systemd unit"))
     mount_point: str = field(default="", metadata=_doc("Mount point its directory lies on"))

@@ -1,6 +1,6 @@
 """Holds a Mooncake store back until it may start: run by its unit before the store itself.
 
-Usage: ``python3 -I storegate.py --admin ADDRESS:PORT --segment ADDRESS:PORT --mount DIRECTORY --seconds N``
+Usage: ``python3 -I storegate.py --admin ADDRESS:PORT --segment ADDRESS:PORT [--mount DIRECTORY] --seconds N``
 
 Two things must be true. The flash directory lies on its own mount, or Mooncake would fill the root file system. And the
 master no longer lists a segment of this store: after a store died without saying goodbye, the master keeps it for the
@@ -31,7 +31,7 @@ def fetch(url: str) -> Optional[str]:
 
 def obstacle(admin: str, segment: str, mount: str, ask: Callable[[str], Optional[str]] = fetch) -> str:
     """What keeps the store from starting, in words; empty when nothing does."""
-    if not os.path.ismount(mount):
+    if mount and not os.path.ismount(mount):
         return "%s is not a mount point" % mount
     health = ask("http://%s/health" % admin)
     try:
@@ -73,8 +73,9 @@ def wait(
 def main(arguments: List[str]) -> int:
     """Parse the arguments, wait, and say what was in the way."""
     parser = argparse.ArgumentParser(description="Hold a Mooncake store back until it may start")
-    for name in ("--admin", "--segment", "--mount"):
+    for name in ("--admin", "--segment"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--mount", default="", help="not given: a local directory, on whatever file system it lies")
     parser.add_argument("--seconds", type=float, required=True)
     given = parser.parse_args(arguments)
     found = wait(given.admin, given.segment, given.mount, given.seconds)
