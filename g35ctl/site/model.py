@@ -24,6 +24,7 @@ from g35ctl.site.box_model import (
 )
 from g35ctl.site.fields import AbsolutePath, Address, Name, NetDevice, Nqn, Strict, Subnet, TcpPort
 from g35ctl.site.sizes import Bytes
+from g35ctl.site.workload_model import Prices, Workload
 
 __all__ = [
     "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "RedfishPort", "RedfishService",
@@ -220,6 +221,8 @@ class Validation(Strict):
         2**20, ge=4096, le=15 * 2**20, description="Size of a probe value; Mooncake objects stay below 16 MiB"
     )
     keys: int = Field(8, ge=1, le=4096, description="Probe values per owner that must come back from flash")
+    workload: Workload | None = Field(None, description="What the tier is planned for (docs/simulate.md)")
+    prices: Prices = Field(default_factory=Prices, description="Assumed prices of memory and flash")
 
 
 SwitchVendor = Literal["sonic", "nvue", "eos", "nxos", "comware", "cloudengine"]
