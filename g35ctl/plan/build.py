@@ -11,6 +11,7 @@ from g35ctl.plan.box import plan_box
 from g35ctl.plan.cache import plan_cache
 from g35ctl.plan.connect import plan_connect, queues_of
 from g35ctl.plan.context import Context, Paths, WheelSet
+from g35ctl.plan.custody import Custody, allot
 from g35ctl.plan.digest import plan_digest
 from g35ctl.plan.disruptive import disruptive_steps
 from g35ctl.plan.fabric import plan_fabric
@@ -32,15 +33,18 @@ def build(
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] | None = None,
     paths: Paths | None = None,
     keys: Mapping[str, HostKeys] | None = None,
+    custody: Custody | None = None,
 ) -> Plan:
     """The Plan of ``site``.
 
     ``known_ownership`` maps namespace UUIDs to the owner they have had so far and ``wheels`` what the controller's
-    wheelhouses hold. ``paths`` are the controller's directories, ``keys`` the key files by host. Raises
-    g35ctl.errors.G35Error when a value cannot be put into a file.
+    wheelhouses hold. ``paths`` are the controller's directories, ``keys`` the key files by host; ``custody`` is the
+    whole record, where there is more of it than owners. Raises g35ctl.errors.G35Error when a value cannot be put into
+    a file.
     """
-    assignment = _assign(site, known_ownership or {})
-    context = Context(site, assignment.ownership, wheels or {}, paths or Paths(), keys or {})
+    custody = custody or Custody(known_ownership or {})
+    assignment = _assign(site, custody)
+    context = Context(site, assignment.ownership, wheels or {}, paths or Paths(), keys or {}, custody)
     hosts = _probes(context, tuple(_host(context, host) for host in site.hosts))
     return Plan(
         site=site.identity.name,
@@ -55,13 +59,13 @@ def build(
     )
 
 
-def _assign(site: Site, known: Mapping[str, str]) -> Assignment:
+def _assign(site: Site, custody: Custody) -> Assignment:
     names = {rail.name for rail in site.fabric.rails}
     claimables = []
     boxes = {host.name: host.box for host in site.group("ebof") if host.box is not None}
     for host in site.group("ebof"):
         # A further head serves what its box has; it adds portals and nothing to own.
-        if host.box is None or host.box.head_of is not None:
+        if host.box is None or host.box.head_of is not None or host.name in custody.removed:
             continue
         heads = [host.box] + [box for box in boxes.values() if box.head_of == host.name]
         rails = frozenset(portal.rail for box in heads for portal in box.portals) & names
@@ -70,14 +74,22 @@ def _assign(site: Site, known: Mapping[str, str]) -> Assignment:
             for item in host.box.namespaces
         ]
     candidates = [
-        Candidate(host.name, frozenset(port.rail for port in host.ports) & names, frozenset(host.storage.owns))
+        Candidate(
+            host.name, frozenset(port.rail for port in host.ports) & names, frozenset(host.storage.owns),
+            host.name not in custody.away,
+        )
         for host in site.group("cache_owners")
-    ]
-    return assign(claimables, candidates, known)
+    ]  # fmt: skip
+    found = assign(claimables, candidates, custody.namespaces, custody.settled)
+    slots = allot({item.uuid: item.owner for item in found.ownership}, custody)
+    return replace(found, ownership=tuple(replace(item, slot=slots[item.uuid]) for item in found.ownership))
 
 
 def _host(context: Context, host: SiteHost) -> HostPlan:
-    """The stage plans of a host, each with its files; the probe comes later, when all stores are known."""
+    """The stage plans of a host, each with its files; the probe comes later, when all stores are known. A host or box
+    out of service has none."""
+    if host.name in context.absent:
+        return HostPlan(host.name)
     bare = HostPlan(
         host.name,
         target=plan_target(context, host),

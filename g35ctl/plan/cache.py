@@ -16,7 +16,7 @@ def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
     """Everything Mooncake on ``host``, or None when it is neither master nor owner of anything."""
     master = _master(context, host)
     store = _store(context, host)
-    if master is None and store is None:
+    if master is None and store is None and host.name not in context.custody.letting_go:
         return None
     return CachePlan(context.site.identity.name, _runtime(context, host), master, store)
 
@@ -64,18 +64,18 @@ def _store(context: Context, host: SiteHost) -> StorePlan | None:
 
 
 def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
-    """The stores of ``host``, one per namespace, their ports counted up in the order of the namespaces' names; on a
-    site without a box one per local directory."""
+    """The stores of ``host``, one per namespace, each at the ports of its slot; on a site without a box one per
+    local directory."""
     port = context.first_port(host)
     if port is None:
         return ()
     settings, reserve = host.mooncake.store, host.storage.reserve_percent
     places = [
-        (item.uuid, item.uuid, mount_point(host.storage, item.uuid), capacity(item.size, reserve))
+        (item.slot, item.uuid, item.uuid, mount_point(host.storage, item.uuid), capacity(item.size, reserve))
         for item in context.owned.get(host.name, ())
     ] or [
-        (item.path.strip("/").replace("/", "-"), "", item.path.rstrip("/"), item.size * (100 - reserve) // 100)
-        for item in local_directories(context, host)
+        (slot, item.path.strip("/").replace("/", "-"), "", item.path.rstrip("/"), item.size * (100 - reserve) // 100)
+        for slot, item in enumerate(local_directories(context, host))
     ]
     return tuple(
         StoreInstance(
@@ -93,7 +93,7 @@ def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
             mount_point=where,
             local_buffer_size=settings.local_buffer_size,
         )
-        for place, (name, uuid, where, usable) in enumerate(places)
+        for place, name, uuid, where, usable in places
     )
 
 

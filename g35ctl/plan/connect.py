@@ -14,7 +14,7 @@ from g35ctl.site.model import Nvme, SiteHost
 
 def plan_connect(context: Context, host: SiteHost) -> ConnectPlan | None:
     """The controllers ``host`` must hold, or None when it owns nothing."""
-    if host.name not in context.owned:
+    if host.name not in context.owned and host.name not in context.custody.letting_go:
         return None
     nvme = host.nvme
     paths = tuple(_paths(context, host))
@@ -55,7 +55,7 @@ def queues_of(host: str, plan: ConnectPlan) -> HostQueues:
 def _paths(context: Context, host: SiteHost) -> Iterator[ConnectPath]:
     ports = context.ports(host)
     seen: set[tuple[str, str]] = set()
-    for item in context.owned[host.name]:
+    for item in context.owned.get(host.name, ()):
         if (item.box, item.nqn) in seen:  # a subsystem with several namespaces is connected once
             continue
         seen.add((item.box, item.nqn))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ansible.module_utils.g35.plans import HostKey, Wheel
 
+from g35ctl.plan.custody import Custody
 from g35ctl.plan.identity import endpoint, host_nqn
 from g35ctl.plan.model import Ownership
 from g35ctl.site.keys import HostKeys
@@ -55,6 +56,26 @@ class Context:
     wheels: Mapping[WheelSet, tuple[Wheel, ...]] = field(default_factory=dict)
     paths: Paths = Paths()
     keys: Mapping[str, HostKeys] = field(default_factory=dict)
+    custody: Custody = field(default_factory=Custody)
+
+    @cached_property
+    def absent(self) -> frozenset[str]:
+        """Members that are out of service and asked nothing. The master's host stays: the pool depends on it."""
+        owning = set(self.owned)
+        master = self.master.host if self.master is not None else ""
+        away = set(self.custody.away) - owning - self.custody.letting_go - {master}
+        heads = {head for box in self.custody.removed for head in self.heads(box)}
+        return frozenset(away | heads)
+
+    @cached_property
+    def fenced(self) -> frozenset[tuple[str, str]]:
+        """(Box, subsystem) that nobody may connect to now, for every head of a box."""
+        return frozenset(
+            (head, item.nqn)
+            for item in self.ownership
+            if item.uuid in self.custody.fenced
+            for head in self.heads(item.box)
+        )
 
     @cached_property
     def hosts(self) -> Mapping[str, SiteHost]:

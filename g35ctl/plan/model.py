@@ -41,7 +41,8 @@ STAGE_PLANS: Mapping[str, type[StagePlan]] = {
 
 @dataclass(frozen=True)
 class Ownership:
-    """Who owns a namespace. ``since`` says where the decision came from: pinned, claimed, kept or planned."""
+    """Who owns a namespace. ``since`` says where the decision came from: moved, pinned, claimed, kept or planned;
+    ``slot`` is the place of its store among the owner's ports."""
 
     nqn: str
     nsid: int
@@ -50,6 +51,7 @@ class Ownership:
     size: int
     owner: str
     since: str
+    slot: int = 0
 
 
 @dataclass(frozen=True)

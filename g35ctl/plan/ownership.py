@@ -1,4 +1,4 @@
-"""Who owns which namespace: pinned before claimed before kept before planned.
+"""Who owns which namespace: moved on purpose before pinned before claimed before kept before planned.
 
 An access list belongs to a subsystem, so the namespaces of one subsystem of one box go to one owner together. Nothing
 that has an owner is moved to improve the balance; only what has none is placed, the largest first, each time with the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from g35ctl.plan.model import Ownership
@@ -34,11 +34,13 @@ class Claimable:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A host that can own namespaces: the rails it has ports on, and the subsystems (NQN) it claims."""
+    """A host that can own namespaces: the rails it has ports on, and the subsystems (NQN) it claims. One that does not
+    accept (``accepts``) keeps what it has and is given nothing: it is out of service, or about to be."""
 
     name: str
     rails: frozenset[str]
     claims: frozenset[str] = frozenset()
+    accepts: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,14 @@ class _Balance:
     Owners with equal rail sets share a heap; entries that a later placement made stale are dropped when they surface.
     """
 
-    def __init__(self, candidates: Iterable[Candidate]) -> None:
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._accepting = {candidate.name for candidate in candidates if candidate.accepts}
         self._rails = {candidate.name: candidate.rails for candidate in candidates}
         self._load: dict[str, tuple[int, int]] = dict.fromkeys(self._rails, (0, 0))
         self._heaps: dict[frozenset[str], list[tuple[int, int, NaturalKey]]] = defaultdict(list)
-        for name, rails in self._rails.items():
-            self._heaps[rails].append((0, 0, natural(name)))
+        for candidate in candidates:
+            if candidate.accepts:
+                self._heaps[candidate.rails].append((0, 0, natural(candidate.name)))
         for heap in self._heaps.values():
             heapq.heapify(heap)
 
@@ -81,6 +85,8 @@ class _Balance:
         """Count ``size`` bytes more for ``owner``."""
         load, count = self._load[owner]
         self._load[owner] = (load + size, count + 1)
+        if owner not in self._accepting:
+            return
         heapq.heappush(self._heaps[self._rails[owner]], (load + size, count + 1, natural(owner)))
 
     def least(self, rails: frozenset[str]) -> str | None:
@@ -95,12 +101,16 @@ class _Balance:
 
 
 def assign(
-    namespaces: Sequence[Claimable], candidates: Sequence[Candidate], known: Mapping[str, str] | None = None
+    namespaces: Sequence[Claimable],
+    candidates: Sequence[Candidate],
+    known: Mapping[str, str] | None = None,
+    settled: Collection[str] = (),
 ) -> Assignment:
     """Give each namespace its owner.
 
-    ``known`` maps a namespace's UUID to the owner it has had so far. A namespace that no candidate can reach gets
-    none and a warning says so; so does one whose owner is no longer a candidate and which therefore gets another.
+    ``known`` maps a namespace's UUID to the owner it has had so far; for those in ``settled`` it was decided by an
+    explicit act, which outweighs pins and claims. A namespace that no candidate can reach gets none and a warning says
+    so; so does one whose owner is no longer a candidate and which therefore gets another.
     """
     known = known or {}
     by_name = {candidate.name: candidate for candidate in candidates}
@@ -108,13 +118,14 @@ def assign(
         nqn: candidate.name
         for candidate in sorted(candidates, key=lambda item: natural(item.name), reverse=True)
         for nqn in candidate.claims
+        if candidate.accepts
     }
     balance = _Balance(candidates)
     decided: dict[tuple[str, str], tuple[str, str]] = {}
     open_subsystems: list[_Subsystem] = []
     subsystems = _subsystems(namespaces)
     for subsystem in subsystems:
-        choice = _fixed(subsystem, by_name, claimed_by, known)
+        choice = _fixed(subsystem, by_name, claimed_by, known, settled)
         if choice is None:
             open_subsystems.append(subsystem)
             continue
@@ -147,11 +158,19 @@ def _subsystems(namespaces: Sequence[Claimable]) -> list[_Subsystem]:
 
 
 def _fixed(
-    subsystem: _Subsystem, by_name: Mapping[str, Candidate], claimed_by: Mapping[str, str], known: Mapping[str, str]
+    subsystem: _Subsystem,
+    by_name: Mapping[str, Candidate],
+    claimed_by: Mapping[str, str],
+    known: Mapping[str, str],
+    settled: Collection[str],
 ) -> tuple[str, str] | None:
     """The owner that is not up to the balance, and why it is not."""
     for item in subsystem.namespaces:
-        if item.pinned in by_name:
+        if item.uuid in settled and known.get(item.uuid) in by_name:
+            return known[item.uuid], "moved"
+    for item in subsystem.namespaces:
+        pinned = by_name.get(item.pinned)
+        if pinned is not None and (pinned.accepts or known.get(item.uuid) == item.pinned):
             return item.pinned, "pinned"
     if subsystem.nqn in claimed_by:
         return claimed_by[subsystem.nqn], "claimed"

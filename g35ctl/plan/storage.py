@@ -13,11 +13,14 @@ _RESERVED_BLOCKS = 32 * _MIB
 
 def plan_storage(context: Context, host: SiteHost) -> StoragePlan | None:
     """The mounts of ``host``, or None when it owns nothing."""
-    owned = context.owned.get(host.name)
-    if not owned:
+    owned = context.owned.get(host.name, ())
+    if not owned and host.name not in context.custody.letting_go:
         return None
+    taken = context.custody.taken
     mounts = tuple(
-        Mount(item.nqn, item.nsid, item.uuid, item.size, mount_point(host.storage, item.uuid)) for item in owned
+        Mount(item.nqn, item.nsid, item.uuid, item.size, where, taken.get(item.uuid, ""))
+        for item in owned
+        for where in (mount_point(host.storage, item.uuid),)
     )
     destroy = {str(item) for item in host.storage.destroy}
     return StoragePlan(

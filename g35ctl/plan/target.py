@@ -48,13 +48,15 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
 
 def _keys(context: Context, box: str) -> tuple[HostKey, ...]:
     """The keys of the hosts that own something of a box."""
-    names = {item.owner for item in context.ownership if item.box == box}
+    names = {item.owner for item in context.ownership if item.box == box and item.uuid not in context.custody.fenced}
     keys = (context.authentication(host) for host in context.owners if host.name in names)
     return tuple(key for key in keys if key is not None)
 
 
 def allowed_hosts(context: Context, box: str, nqn: str) -> tuple[str, ...]:
-    """Host NQNs that a subsystem of a box admits: its owner's, or none."""
+    """Host NQNs that a subsystem of a box admits: its owner's, or none, as while it is on its way to another."""
+    if (box, nqn) in context.fenced:
+        return ()
     owner = context.owner_nqns.get((box, nqn))
     return (owner,) if owner is not None else ()
 
