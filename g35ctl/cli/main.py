@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "validate": ("validate", "Run the validation stage alone"),
     "status": ("status", "Show the live state of the tier"),
     "doctor": ("doctor", "Name the causes of what is wrong, with evidence and remedy"),
+    "secrets": ("secrets", "Make, list and rotate the keys and passwords of a site"),
     "bundle": ("bundle", "Collect what hosts without internet need"),
     "runs": ("runs", "List past runs"),
     "report": ("report", "Show or rebuild the report of a run"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ loading = False
 
 # Variables that describe the site as a whole: each host must see the same.
 _CLUSTER_WIDE = ("g35_site", "g35_fabric", "g35_validate")
-_PER_HOST = ("g35_ports", "g35_ebof", "g35_nvme", "g35_storage", "g35_mooncake")
+#: where an unusable key file is told
+KEY_PLACES = ("g35_nvme.authentication.key_file", "g35_nvme.authentication.controller_key_file")
+_PER_HOST = ("g35_ports", "g35_ebof", "g35_nvme", "g35_storage", "g35_mooncake", "g35_inference")
 
 
 def load(inventory: str) -> Site:
@@ -43,18 +45,32 @@ def load(inventory: str) -> Site:
     return site
 
 
+def load_without_keys(inventory: str) -> tuple[Site, Mapping[str, Mapping[str, Any]]]:
+    """The site although key files may be missing or unusable, for the verb that makes them, and each host's variables
+    as they were written. Raises :class:`SiteInvalid` with every other problem."""
+    site, problems, variables = _examine(inventory)
+    others = tuple(item for item in problems if item.where not in KEY_PLACES)
+    if site is None or any(item.severity == "error" for item in others):
+        raise SiteInvalid(inventory, others)
+    return site, variables
+
+
 def inspect(inventory: str) -> tuple[Site | None, tuple[Problem, ...]]:
     """The site, None when it has errors, and all problems including warnings, each once and in order of position."""
+    site, found, _ = _examine(inventory)
+    failed = site is None or any(problem.severity == "error" for problem in found)
+    return (None if failed else site), found
+
+
+def _examine(inventory: str) -> tuple[Site | None, tuple[Problem, ...], Mapping[str, Mapping[str, Any]]]:
     missing = _missing(inventory)
     if missing is not None:
-        return None, (missing,)
+        return None, (missing,), {}
     index = SourceIndex(inventory)
     with reading():
         raw = read(inventory, index)
         site, problems = _Builder(inventory, raw, index).build()
-    found = merged(raw.problems + problems)
-    failed = site is None or any(problem.severity == "error" for problem in found)
-    return (None if failed else site), found
+    return site, merged(raw.problems + problems), {host.name: host.variables for host in raw.hosts}
 
 
 @contextmanager
@@ -178,6 +194,7 @@ class _Builder:
             nvme=values["g35_nvme"] or _DEFAULT_NVME,
             storage=values["g35_storage"] or _DEFAULT_STORAGE,
             mooncake=values["g35_mooncake"] or _DEFAULT_MOONCAKE,
+            inference=values["g35_inference"],
         )
 
     def _switch(self, host: RawHost) -> Iterator[SiteSwitch]:

@@ -106,7 +106,7 @@ def files(answers: Answers) -> Mapping[str, str]:
     boxes = [f"ebof{number + 1}" for number in range(answers.boxes)]
     hosts = [f"gpu{number + 1}" for number in range(answers.hosts)]
     found = {
-        ".gitignore": "# State of g35ctl: runs, ledger, ownership.\n.g35/\n",
+        ".gitignore": "# State of g35ctl (runs, ledger, ownership), and keys that it makes.\n.g35/\n.keys/\n",
         "hosts.yml": _hosts(answers, boxes, hosts),
         "group_vars/all.yml": _everyone(answers),
     }

@@ -15,8 +15,8 @@ short_description: DH-HMAC-CHAP keys of a stage plan, read on the controller
 version_added: "0.1.0"
 description:
   - Reads the key files that the C(authentication) of a target or connect plan names and returns the keys by host NQN.
-  - Refuses a file that others than its owner can read. The keys are in no plan, no event and no run folder; pass the
-    result to a parameter that is never logged.
+  - Refuses a file that others than its owner can read, unless ansible-vault encrypted it. The keys are in no plan, no
+    event and no run folder; pass the result to a parameter that is never logged.
 options:
   _terms:
     description: The stage plans.
@@ -45,24 +45,28 @@ class LookupModule(LookupBase):
 
     def run(self, terms: Any, variables: Any = None, **kwargs: Any) -> list[dict[str, dict[str, str]]]:
         """The keys of each plan. Raises AnsibleError for a file that is missing or open to others."""
-        return [{item["host_nqn"]: _keys(item) for item in _named(plan)} for plan in terms]
+        return [{item["host_nqn"]: self._keys(item) for item in _named(plan)} for plan in terms]
+
+    def _keys(self, item: Any) -> dict[str, str]:
+        other = item.get("controller_key_file") or ""
+        return {"key": self._read(item["key_file"]), "controller_key": self._read(other) if other else ""}
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(path, encoding="ascii") as handle:
+                mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
+                text = handle.read()
+            if text.startswith("$ANSIBLE_VAULT;"):
+                return str(self._loader.get_text_file_contents(path)).strip()
+        except (OSError, UnicodeDecodeError, AnsibleError) as error:
+            # The cause may quote what it could not decode: only its kind is told.
+            why = str(error) if isinstance(error, OSError) else type(error).__name__
+            raise AnsibleError("the DH-HMAC-CHAP key in %s cannot be read: %s" % (path, why)) from None
+        if mode & 0o077:
+            raise AnsibleError("%s can be read by others: chmod 600 %s" % (path, path))
+        return text.strip()
 
 
 def _named(plan: Any) -> list[Any]:
     found = plan.get("authentication") or []
     return [found] if isinstance(found, dict) else list(found)
-
-
-def _keys(item: Any) -> dict[str, str]:
-    other = item.get("controller_key_file") or ""
-    return {"key": _read(item["key_file"]), "controller_key": _read(other) if other else ""}
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as handle:
-            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
-                raise AnsibleError("%s can be read by others: chmod 600 %s" % (path, path))
-            return handle.read().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise AnsibleError("the DH-HMAC-CHAP key in %s cannot be read: %s" % (path, error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from g35ctl.site.keys import key_file, key_problem
+from g35ctl.site.keys import key_file, key_problem, read_key
 from g35ctl.site.lints.context import Context, same_twice
 from g35ctl.site.problems import Problem
 
@@ -23,7 +23,7 @@ def authentication(context: Context) -> list[Problem]:
             if what:
                 found.append(context.at(host, where, what, hint))
                 continue
-            earlier = same_twice(seen, path.read_text(encoding="ascii").strip(), f"{host.name} ({name})")
+            earlier = same_twice(seen, read_key(path), f"{host.name} ({name})")
             if earlier:
                 what = f"the key in {path} is also that of {earlier}: who has one can pass for the other"
                 found.append(context.at(host, where, what, "give each host, and each direction, a key of its own"))
