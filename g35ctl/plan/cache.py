@@ -92,6 +92,7 @@ def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
             unit=f"g35-mooncake-store-{name}.service",
             mount_point=where,
             local_buffer_size=settings.local_buffer_size,
+            bucket_size=settings.bucket_size,
         )
         for place, name, uuid, where, usable in places
     )

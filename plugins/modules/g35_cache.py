@@ -28,6 +28,13 @@ options:
     description: Whether running stores and masters may be restarted.
     type: bool
     default: false
+  part:
+    description:
+      - C(environment) brings about only what all hosts can do at once before any service is touched, that is the user
+        and the Python environment. The returned state then says in C(whole) whether nothing else is left to do either.
+    type: str
+    choices: [whole, environment]
+    default: whole
 attributes:
   check_mode:
     description: Computes every change and makes none.
@@ -66,8 +73,8 @@ awaiting:
   elements: str
 """
 
-from ansible.module_utils.g35.cache import build  # noqa: E402
+from ansible.module_utils.g35.cache import PARTS, WHOLE, build  # noqa: E402
 from ansible.module_utils.g35.module import run_stage_module  # noqa: E402
 
 if __name__ == "__main__":
-    run_stage_module(build)
+    run_stage_module(build, options={"part": {"type": "str", "choices": list(PARTS), "default": WHOLE}})

@@ -7,12 +7,11 @@ that name is only known on the host.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from . import firewall, flash, mooncake, runtime, storegate
+from . import cache_checks, firewall, flash, mooncake, runtime, storegate
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import file_changes, read_units, removal_changes, unit_changes, unit_findings
@@ -26,8 +25,10 @@ STORE_START_SECONDS = 120.0
 #: the store's gatekeeper, which its unit runs before it (storegate.py)
 GATE = "/usr/lib/g35ctl/storegate.py"
 UNITS = "/etc/systemd/system"
-#: log lines of a store that mean lost writes although its health says otherwise
-BAD_LOG = "FILE_WRITE_FAIL|No space left|Failed to install transport"
+#: parts of the stage: everything, or only what all hosts can do at once, before the first service is touched
+WHOLE = "whole"
+ENVIRONMENT = "environment"
+PARTS = (WHOLE, ENVIRONMENT)
 
 _DEVICE = re.compile(r"@DEVICE:([^@]+)@")
 
@@ -37,11 +38,12 @@ class CacheStage(Stage):
 
     name = "cache"
 
-    def __init__(self, host: Host, plan: CachePlan, ask: mooncake.Fetch = mooncake.fetch) -> None:
+    def __init__(self, host: Host, plan: CachePlan, ask: mooncake.Fetch = mooncake.fetch, part: str = WHOLE) -> None:
         super().__init__(host)
         self.plan = plan
         self.ask = ask
-        self.settle_seconds = STORE_START_SECONDS
+        self.part = part
+        self.settle_seconds = 0.0 if part == ENVIRONMENT else STORE_START_SECONDS
 
     @property
     def instances(self) -> Tuple[StoreInstance, ...]:
@@ -85,48 +87,8 @@ class CacheStage(Stage):
 
     def preflight(self) -> List[Finding]:
         found = runtime.preflight(self.host, self.plan.runtime)
-        need = sum(instance.segment_size + instance.local_buffer_size for instance in self.instances)
-        have = self._memory_total()
-        if have and need > have * 0.95:
-            found.append(
-                Finding(
-                    "cache.memory",
-                    "stores of this host",
-                    "%d MiB of memory" % (have >> 20),
-                    "more than the %d MiB that %d stores register" % (need >> 20, len(self.instances)),
-                    "lower g35_mooncake.store.segment_size or local_buffer_size, or give this host fewer namespaces",
-                )
-            )
-        return found + self._port_findings()
-
-    def _memory_total(self) -> int:
-        match = re.search(r"^MemTotal:\s+(\d+) kB", self.host.read("/proc/meminfo") or "", re.MULTILINE)
-        return int(match.group(1)) * 1024 if match else 0
-
-    def _port_findings(self) -> List[Finding]:
-        """Ports that somebody else listens on. A port of a unit of ours that runs is ours."""
-        wanted: Dict[int, str] = {}
-        if self.plan.master:
-            for port in (self.plan.master.rpc_port, self.plan.master.metrics_port):
-                wanted[port] = "g35-mooncake-master.service"
-        for instance in self.instances:
-            wanted[instance.rpc_port] = wanted[instance.http_port] = instance.unit
-        taken = sorted(set(wanted) & _listening(self.host))
-        if not taken:
-            return []
-        running = read_units(self.host, self.units)
-        idle = ("inactive", "failed", "")
-        return [
-            Finding(
-                "cache.port",
-                "%d/tcp" % port,
-                "another process listens on it",
-                "free for %s" % wanted[port],
-                "ss -ltnp 'sport = :%d'; stop it, or choose another port in g35_mooncake" % port,
-            )
-            for port in taken
-            if running.get(wanted[port], {}).get("ActiveState", "") in idle
-        ]
+        found.extend(cache_checks.memory_findings(self.host, self.instances))
+        return found + cache_checks.port_findings(self.host, self.plan, self.units)
 
     def awaiting(self) -> List[str]:
         return runtime.wheels_missing(self.host, self.plan.runtime)
@@ -140,9 +102,11 @@ class CacheStage(Stage):
         master = self._read_master()
         segments = {item["name"]: item for item in master["segments"]} if master else {}
         stores = {}
-        logs = self._bad_logs()
+        logs = cache_checks.store_logs(self.host, [instance.unit for instance in self.instances])
+        blocks = {item.name: cache_checks.block_device(self.host, seen, item) for item in self.instances}
+        kernel = cache_checks.kernel_errors(self.host, blocks)
         for instance in self.instances:
-            name = mooncake.endpoint(instance.address, instance.rpc_port)
+            name = cache_checks.segment_name(instance)
             stores[instance.name] = {
                 "unit": instance.unit,
                 "segment_name": name,
@@ -151,8 +115,9 @@ class CacheStage(Stage):
                 "directory": flash.read(self.host, instance, seen),
                 "capacity": instance.capacity,
                 "errors": logs[instance.unit],
+                "kernel": kernel[instance.name],
             }
-        return {
+        state = {
             "runtime": runtime.read(self.host, self.plan.runtime),
             "user": flash.account(self.host, self.plan.runtime.user) is not None,
             "devices": devices,
@@ -161,7 +126,12 @@ class CacheStage(Stage):
             "master": master,
             "stores": stores,
             "stale": self._stale_units(),
+            "foreign": cache_checks.running(self.host, self.plan.runtime),
         }
+        if self.part == ENVIRONMENT:
+            failed = [item for item in self._judged(state) if item.severity == "error"]
+            state["whole"] = not failed and not self._differences(state)
+        return state
 
     def _devices(self) -> Dict[str, Optional[str]]:
         names = sorted({name for item in self._rendered() for name in _DEVICE.findall(item.content)})
@@ -183,23 +153,6 @@ class CacheStage(Stage):
             "metrics": dict(seen.metrics),
         }
 
-    def _bad_logs(self) -> Dict[str, List[str]]:
-        """Recent log lines of each store that mean lost writes: one question for all of them."""
-        arguments = ["journalctl", "--since", "-10min", "--grep", BAD_LOG, "--lines", "20", "--quiet", "--no-pager"]
-        for instance in self.instances:
-            arguments += ["--unit", instance.unit]
-        found: Dict[str, List[str]] = {instance.unit: [] for instance in self.instances}
-        result = self.host.run(arguments + ["--output", "json"], timeout=20) if self.instances else None
-        for line in result.out.splitlines() if result is not None and result.ok else []:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            message = entry.get("MESSAGE")
-            if isinstance(message, str) and entry.get("_SYSTEMD_UNIT") in found:
-                found[entry["_SYSTEMD_UNIT"]].append(message[:300])
-        return found
-
     def _stale_units(self) -> List[str]:
         """Units of ours on this host that the plan no longer has: the store of a namespace that moved away."""
         planned = {unit.name for unit in self.units}
@@ -212,10 +165,18 @@ class CacheStage(Stage):
     # -- changing -----------------------------------------------------------------------------------------------
 
     def changes(self, state: Dict[str, Any]) -> List[Change]:
+        if self.part == ENVIRONMENT:
+            return self._user_changes(state) + runtime.building(self.host, self.plan.runtime, state["runtime"])
+        return self._differences(state)
+
+    def _user_changes(self, state: Dict[str, Any]) -> List[Change]:
+        if state["user"]:
+            return []
+        return [Change("user %s" % self.plan.runtime.user, "absent", "system user without login", self._make_user)]
+
+    def _differences(self, state: Dict[str, Any]) -> List[Change]:
         plan = self.plan.runtime
-        todo: List[Change] = []
-        if not state["user"]:
-            todo.append(Change("user %s" % plan.user, "absent", "system user without login", self._make_user))
+        todo = self._user_changes(state)
         todo.extend(runtime.changes(self.host, plan, state["runtime"]))
         for instance in self.instances:
             directory = state["stores"][instance.name]["directory"]
@@ -267,27 +228,25 @@ class CacheStage(Stage):
     # -- judging ------------------------------------------------------------------------------------------------
 
     def findings(self, state: Dict[str, Any]) -> List[Finding]:
+        if self.part == ENVIRONMENT:
+            return runtime.build_findings(self.plan.runtime, state["runtime"])
+        return self._judged(state)
+
+    def _judged(self, state: Dict[str, Any]) -> List[Finding]:
         found = runtime.findings(self.plan.runtime, state["runtime"])
+        found.extend(cache_checks.wheel_findings(self.plan.runtime, state["foreign"]))
         rules = [item.content for item in self._rendered() if item.path == firewall.PATH]
         closed = firewall.finding(state["firewall"], rules[0]) if rules else None
         found.extend([closed] if closed else [])
-        found.extend(self._device_findings(state["devices"]))
+        found.extend(cache_checks.device_findings(state["devices"]))
         for instance in self.instances:
             misplaced = flash.finding(instance, state["stores"][instance.name]["directory"])
             found.extend([misplaced] if misplaced else [])
         found.extend(unit_findings(self.host, self.units, "cache.unit"))
         found.extend(self._master_findings(state["master"]))
         for instance in self.instances:
-            found.extend(self._store_findings(instance, state))
+            found.extend(cache_checks.store_findings(instance, state["stores"][instance.name], state["master"]))
         return found
-
-    @staticmethod
-    def _device_findings(devices: Dict[str, Optional[str]]) -> List[Finding]:
-        return [
-            Finding("cache.device", netdev, "no RDMA device", "an RDMA device", "g35ctl deploy --only fabric")
-            for netdev, device in sorted(devices.items())
-            if not device
-        ]
 
     def _master_findings(self, master: Optional[Dict[str, Any]]) -> List[Finding]:
         if master is None or (master["role"] == "leader" and master["service_ready"]):
@@ -297,36 +256,6 @@ class CacheStage(Stage):
             observed = "role %s, ready: %s" % (master["role"] or "unknown", master["service_ready"])
         remedy = "journalctl -u g35-mooncake-master.service on the master's host"
         return [Finding("cache.master", self.admin, observed, "leader and ready", remedy)]
-
-    def _store_findings(self, instance: StoreInstance, state: Dict[str, Any]) -> List[Finding]:
-        seen = state["stores"][instance.name]
-        remedy = "journalctl -u %s" % instance.unit
-        found: List[Finding] = []
-        if seen["healthy"] is not True:
-            observed = "no answer" if seen["healthy"] is None else "unhealthy: it does not reach the master"
-            found.append(Finding("cache.store", instance.unit, observed, "healthy", remedy))
-        if state["master"] and state["master"]["reachable"]:
-            found.extend(self._segment_findings(instance, seen, remedy))
-        crowded = flash.space_finding(instance, seen["directory"])
-        found.extend([crowded] if crowded else [])
-        if seen["errors"]:
-            observed = seen["errors"][-1]
-            expected = "no write errors in the last 10 minutes"
-            found.append(Finding("cache.store_log", instance.unit, observed, expected, remedy, "warning"))
-        return found
-
-    @staticmethod
-    def _segment_findings(instance: StoreInstance, seen: Dict[str, Any], remedy: str) -> List[Finding]:
-        segment = seen["segment"]
-        name = seen["segment_name"]
-        if segment is None:
-            return [Finding("cache.segment", name, "not listed by the master", "listed", remedy)]
-        wanted = (("protocol", instance.protocol), ("size", instance.segment_size), ("status", "OK"))
-        return [
-            Finding("cache.segment", "%s %s" % (name, key), str(segment[key]), str(value), remedy)
-            for key, value in wanted
-            if segment[key] != value
-        ]
 
     # -- undoing ------------------------------------------------------------------------------------------------
 
@@ -350,23 +279,12 @@ class CacheStage(Stage):
         return todo
 
 
-def _listening(host: Host) -> Set[int]:
-    """TCP ports that somebody listens on."""
-    found: Set[int] = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (host.read(table) or "").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 3 and fields[3] == "0A":
-                found.add(int(fields[1].rpartition(":")[2], 16))
-    return found
-
-
 def _gate_source() -> str:
     """Source text of the gatekeeper, from a checkout or from inside a shipped archive alike."""
     loader = getattr(storegate, "__loader__", None)
     return str(loader.get_source(storegate.__name__)) if loader is not None else ""
 
 
-def build(host: Host, plan: Dict[str, Any]) -> CacheStage:
-    """The stage for ``plan`` (a CachePlan as JSON data). Raises schema.SchemaError."""
-    return CacheStage(host, load(CachePlan, plan))
+def build(host: Host, plan: Dict[str, Any], part: str = WHOLE) -> CacheStage:
+    """The stage for ``plan`` (a CachePlan as JSON data), or a part of it. Raises schema.SchemaError."""
+    return CacheStage(host, load(CachePlan, plan), part=part)

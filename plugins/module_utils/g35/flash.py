@@ -155,12 +155,14 @@ def space_finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Fi
     """Too little room: a store that cannot write still says it is healthy.
 
     The reserve that the plan leaves is what is judged: half of it gone is a warning; nine tenths of it, or no room for
-    two buckets, an error.
+    two buckets, an error. The file system of a local directory is not the store's alone: there, only room for two
+    buckets is asked for.
     """
     total, free = state["total"], state["free"]
     if not total:
         return None
-    reserve = max(0, total - instance.capacity)
+    # A namespace may be larger than the site says; a reserve above half of it was never planned.
+    reserve = max(0, min(total - instance.capacity, instance.capacity)) if instance.namespace_uuid else 0
     needed = max(reserve // 10, 2 * instance.bucket_size)
     expected = max(reserve // 2, needed)
     if free >= expected:

@@ -34,7 +34,8 @@ def boot_files(stage: str, plan: Any, modules: Sequence[str]) -> Tuple[File, ...
     its own files.
     """
     package = __name__.rpartition(".")[0]
-    names = ("__init__", "schema", "host", "converge", "plans", "managed", "boot") + tuple(modules)
+    plans = ("plans", "plan_parts", "plans_cache")
+    names = ("__init__", "schema", "host", "converge", "managed", "boot") + plans + tuple(modules)
     found: List[File] = []
     for name in sorted(set(names)):
         full = package if name == "__init__" else "%s.%s" % (package, name)
@@ -75,10 +76,15 @@ def file_changes(host: Host, files: Sequence[File]) -> List[Change]:
 def _writer(host: Host, item: File) -> Any:
     def write() -> None:
         # Noted first: an apply that is cut off between here and the restart must not leave a unit on an old file.
-        host.write_file(_note("written", item.path), digest(item.content), 0o600)
+        note_written(host, item.path, item.content)
         host.write_file(item.path, item.content, int(item.mode, 8), item.owner, item.group)
 
     return write
+
+
+def note_written(host: Host, path: str, content: str) -> None:
+    """Note what a path that units name in ``restart_on`` is about to hold, until each was started with it."""
+    host.write_file(_note("written", path), digest(content), 0o600)
 
 
 def _note(kind: str, subject: str) -> str:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-not-found,unused-ignore]
 
@@ -45,22 +45,27 @@ def alone(path: str = LOCK, patience: float = PATIENCE) -> Iterator[None]:
         os.close(descriptor)
 
 
-def run_stage_module(build: Callable[..., Stage], secrets: bool = False) -> None:
+def run_stage_module(
+    build: Callable[..., Stage], secrets: bool = False, options: Optional[Dict[str, Dict[str, Any]]] = None
+) -> None:
     """Parse the common arguments, run the asked action of the stage that ``build`` makes, and exit with its outcome.
 
     With ``secrets`` the module has a parameter of that name, which Ansible never logs, and ``build`` gets it third.
+    ``options`` are further parameters of the module, which ``build`` gets by name.
     """
+    options = options or {}
     arguments: Dict[str, Any] = {
         "action": {"type": "str", "choices": list(ACTIONS), "default": "apply"},
         "plan": {"type": "dict", "required": True},
         "allow_disruptive": {"type": "bool", "default": False},
     }
+    arguments.update(options)
     if secrets:
         arguments["secrets"] = {"type": "dict", "default": {}, "no_log": True}
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     try:
         more = (module.params["secrets"],) if secrets else ()
-        stage = build(Host(), module.params["plan"], *more)
+        stage = build(Host(), module.params["plan"], *more, **{name: module.params[name] for name in options})
     except SchemaError as error:
         module.fail_json(msg="the plan given to this module is not valid: %s" % error, findings=[])
     action = module.params["action"]

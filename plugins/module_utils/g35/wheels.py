@@ -10,9 +10,10 @@ from __future__ import annotations
 import configparser
 import os
 import posixpath
+import shutil
 import stat
 import zipfile
-from typing import Dict, List, Tuple
+from typing import IO, Dict, List, Optional, Tuple
 
 _SCRIPT = """#!{python}
 import sys
@@ -28,13 +29,14 @@ class WheelError(OSError):
     """A wheel that cannot be installed by unpacking it; the text names the wheel and the reason."""
 
 
-def install(wheel: str, site_packages: str, scripts: str, python: str) -> List[str]:
+def install(wheel: str, site_packages: str, scripts: str, python: str, source: Optional[IO[bytes]] = None) -> List[str]:
     """Install the wheel file ``wheel``; returns the names of the scripts it made.
 
-    ``python`` is the interpreter that the scripts name. Raises WheelError.
+    ``python`` is the interpreter that the scripts name. With ``source`` the wheel is read from there, and ``wheel`` is
+    only its name: a wheel inside a tar file need not be copied out of it. Raises WheelError.
     """
     made: List[str] = []
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(source if source is not None else wheel) as archive:
         for member in archive.infolist():
             if member.is_dir():
                 continue
@@ -67,10 +69,7 @@ def _place(wheel: str, name: str, site_packages: str, scripts: str) -> Tuple[str
 def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: str) -> None:
     os.makedirs(posixpath.dirname(target), exist_ok=True)
     with archive.open(member) as source, open(target, "wb") as out:
-        block = source.read(1 << 20)
-        while block:
-            out.write(block)
-            block = source.read(1 << 20)
+        shutil.copyfileobj(source, out, 1 << 20)
     executable = (member.external_attr >> 16) & stat.S_IXUSR
     os.chmod(target, 0o755 if executable else 0o644)
 

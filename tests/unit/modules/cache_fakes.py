@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.g35 import flash, runtime
-from ansible.module_utils.g35.cache import CacheStage
+from ansible.module_utils.g35.cache import WHOLE, CacheStage
 from ansible.module_utils.g35.host import Host, Result
 from ansible.module_utils.g35.plans import (
     CachePlan,
@@ -212,8 +212,14 @@ class Owner(Host):
             return json.dumps({"segments": [listed] if STORE_UNIT in self.active else []})
         return "master_total_file_capacity_bytes 536870912\nfile_cache_hit_nums_ 3\n"
 
-    def stage(self, planned: CachePlan | None = None) -> CacheStage:
-        return CacheStage(self, planned or plan(), self.ask)
+    def stage(self, planned: CachePlan | None = None, part: str = WHOLE) -> CacheStage:
+        return CacheStage(self, planned or plan(), self.ask, part)
+
+    def process(self, number: int, unit: str, program: str) -> None:
+        """A process of a unit."""
+        self.put(f"/proc/{number}/cgroup", f"0::/system.slice/{unit}\n")
+        self.path(f"/proc/{number}/exe").unlink(missing_ok=True)
+        self.path(f"/proc/{number}/exe").symlink_to(program)
 
     def owned_by_service(self) -> bool:
         """Whether the flash directory is there with the service's mode (and its owner, where tests run as root)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.g35 import firewall, flash, runtime
+from ansible.module_utils.g35.cache import ENVIRONMENT
 from ansible.module_utils.g35.converge import Outcome, act
 from cache_fakes import MASTER_UNIT, MOUNT, RULES, STORE_UNIT, UUID, Owner, plan
 
@@ -218,3 +220,117 @@ def test_a_kernel_table_that_differs_from_its_file_is_found() -> None:
     assert firewall.finding(whole, RULES) is None
     assert firewall.finding({**whole, "rules": 1}, RULES) is not None
     assert firewall.finding(None, RULES) is not None
+
+
+def test_all_hosts_can_build_the_environment_before_a_service_is_touched(owner: Owner) -> None:
+    owner.push()
+    outcome = act(owner.stage(part=ENVIRONMENT), "apply")
+    assert outcome.message == "" and outcome.state["whole"] is False
+    assert owner.active == set() and not owner.exists("/opt/g35/mooncake/current")
+    assert owner.exists(f"{runtime.path_of(plan().runtime)}/{runtime.MARKER}")
+    assert act(owner.stage(), "apply").message == ""
+    again = act(owner.stage(part=ENVIRONMENT), "apply")
+    assert (again.changed, again.failed, again.state["whole"]) == (False, False, True)
+    owner.serving = False
+    unwell = act(owner.stage(part=ENVIRONMENT), "apply")
+    assert (unwell.changed, unwell.failed, unwell.state["whole"]) == (False, False, False)
+
+
+def test_an_apply_that_is_cut_off_before_the_restarts_is_finished_by_the_next(owner: Owner) -> None:
+    deploy(owner)
+    newer = replace(plan(), runtime=replace(plan().runtime, wheels=plan().runtime.wheels[:2]))
+    owner.push()
+    stage = owner.stage(newer)
+    for change in stage.changes(stage.read()):
+        change.do()
+        if change.what == runtime.current_of(plan().runtime):
+            break  # here the power fails
+    owner.writes.clear()
+    assert act(owner.stage(newer), "apply", allow_disruptive=True).message == ""
+    restarted = [words[2] for words in owner.writes if words[:2] == ["systemctl", "restart"]]
+    assert restarted == [MASTER_UNIT, STORE_UNIT]
+    assert not act(owner.stage(newer), "apply").changed
+
+
+def test_a_service_that_runs_another_wheel_is_told(owner: Owner) -> None:
+    deploy(owner)
+    owner.process(4711, STORE_UNIT, "/usr/local/lib/python3.11/site-packages/mooncake/mooncake_client")
+    outcome = act(owner.stage(), "verify")
+    assert checks(outcome) == {"cache.wheel"} and "/usr/local" in outcome.message
+    owner.process(4711, STORE_UNIT, runtime.path_of(plan().runtime) + "/lib/mooncake/mooncake_client")
+    assert not act(owner.stage(), "verify").failed
+
+
+def test_a_second_variant_in_the_environment_is_told(owner: Owner) -> None:
+    deploy(owner)
+    packages = f"{runtime.path_of(plan().runtime)}/lib/python3.11/site-packages"
+    metadata = "Metadata-Version: 2.1\nVersion: 0.3.14\n"
+    owner.put(f"{packages}/mooncake_transfer_engine_cuda13-0.3.14.dist-info/METADATA", metadata)
+    outcome = act(owner.stage(), "verify")
+    assert checks(outcome) == {"cache.version"} and "mooncake-transfer-engine-cuda13 0.3.14" in outcome.message
+
+
+def test_a_program_that_was_replaced_is_told(owner: Owner) -> None:
+    deploy(owner)
+    packages = f"{runtime.path_of(plan().runtime)}/lib/python3.11/site-packages"
+    record = f"{packages}/mooncake_transfer_engine_non_cuda-0.3.13.post1.dist-info/RECORD"
+    owner.put(record, "mooncake/mooncake_master,sha256=x,6\nmooncake/cli.py,sha256=x,0\n")
+    assert not act(owner.stage(), "verify").failed
+    owner.put(f"{packages}/mooncake/mooncake_master", "another one")
+    assert checks(act(owner.stage(), "verify")) == {"cache.wheel"}
+
+
+def test_writes_that_fail_at_present_are_an_error_and_old_ones_a_warning(owner: Owner) -> None:
+    deploy(owner)
+    owner.put("/proc/uptime", "1000.0 900.0\n")
+    for second, severity in ((990, "error"), (900, "warning")):
+        entry = {"_SYSTEMD_UNIT": STORE_UNIT, "MESSAGE": "No space left", "__MONOTONIC_TIMESTAMP": str(second * 10**6)}
+        owner.log = json.dumps(entry) + "\n"
+        outcome = act(owner.stage(), "verify")
+        assert [(f["check"], f["severity"]) for f in outcome.findings] == [("cache.store_log", severity)]
+
+
+def test_kernel_messages_of_the_device_are_told_and_those_of_one_path_are_not(owner: Owner) -> None:
+    deploy(owner)
+    owner.put("/sys/devices/virtual/nvme0n1/uuid", UUID + "\n")
+    link = owner.path("/sys/dev/block/259:3")
+    (link / "uuid").unlink()
+    link.rmdir()
+    link.symlink_to(owner.path("/sys/devices/virtual/nvme0n1"))
+    owner.log = json.dumps({"MESSAGE": "I/O error, dev nvme0c1n1, sector 8"}) + "\n"
+    assert act(owner.stage(), "verify").findings == []
+    owner.log += json.dumps({"MESSAGE": "critical medium error, dev nvme0n1, sector 8"}) + "\n"
+    told = [(f["check"], f["severity"], f["observed"]) for f in act(owner.stage(), "verify").findings]
+    assert told == [("cache.disk", "warning", "critical medium error, dev nvme0n1, sector 8")]
+
+
+@pytest.mark.parametrize(("free", "severity"), [(30, "error"), (200, "warning"), (300, "")])
+def test_a_flash_directory_that_fills_up_is_told(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, free: int, severity: str
+) -> None:
+    deploy(owner)
+    real = os.statvfs
+
+    def measured(path: str) -> Any:
+        seen = list(real(path))
+        seen[0:5] = [2**20, 2**20, 1024, free, free]
+        return os.statvfs_result(seen)
+
+    monkeypatch.setattr(flash.os, "statvfs", measured)
+    told = [(f["check"], f["severity"]) for f in act(owner.stage(), "verify").findings]
+    assert told == ([("cache.space", severity)] if severity else [])
+
+
+def test_a_file_system_that_lost_its_device_is_told(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    deploy(owner)
+
+    def fails(path: str) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    stage = owner.stage()
+    state = stage.read()
+    with monkeypatch.context() as patched:
+        patched.setattr(flash.os, "listdir", fails)
+        seen = flash.read(owner, plan().store.instances[0], flash.mounts(owner))  # type: ignore[union-attr]
+    state["stores"][UUID]["directory"] = seen
+    assert {(f.check, f.observed) for f in stage.findings(state)} == {("cache.disk", "Input/output error")}
