@@ -1,16 +1,19 @@
 """Holds a Mooncake store back until it may start: run by its unit before the store itself.
 
-Usage: ``python3 -I storegate.py --admin ADDRESS:PORT --segment ADDRESS:PORT [--mount DIRECTORY] --seconds N``
+Usage: ``python3 -I storegate.py --admin ADDRESS:PORT[,ADDRESS:PORT] --segment ADDRESS:PORT [--mount DIRECTORY]
+[--namespace UUID] [--environment DIRECTORY --wheel NAME==VERSION] --seconds N``
 
-Two things must be true. The flash directory lies on its own mount, or Mooncake would fill the root file system. And the
-master no longer lists a segment of this store: after a store died without saying goodbye, the master keeps it for the
-client's time to live, and a store that comes back within that time loses all its flash keys when the old entry
-expires, with the files still there. Exit 0 when it may start, 1 when the time is up (the unit tries again).
+These must be true. The environment holds the planned wheel and no other. The flash directory lies on its own mount, or
+Mooncake would fill the root file system, and the marker on it names the planned namespace. And the serving master no
+longer lists a segment of this store: after a store died without saying goodbye, the master keeps it for the client's
+time to live, and a store that comes back within that time loses all its flash keys when the old entry expires, with the
+files still there. Exit 0 when it may start, 1 when the time is up (the unit tries again).
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import sys
@@ -29,23 +32,56 @@ def fetch(url: str) -> Optional[str]:
         return None
 
 
-def obstacle(admin: str, segment: str, mount: str, ask: Callable[[str], Optional[str]] = fetch) -> str:
-    """What keeps the store from starting, in words; empty when nothing does."""
+def obstacle(
+    admin: str, segment: str, mount: str, ask: Callable[[str], Optional[str]] = fetch, namespace: str = ""
+) -> str:
+    """What keeps the store from starting, in words; empty when nothing does. ``admin`` lists every master, with commas
+    between them."""
     if mount and not os.path.ismount(mount):
         return "%s is not a mount point" % mount
-    health = ask("http://%s/health" % admin)
-    try:
-        state = json.loads(health or "{}")
-    except ValueError:
-        state = {}
-    if state.get("role") != "leader" or state.get("service_ready") is not True:
-        return "the master at %s is not serving" % admin
-    names = ask("http://%s/get_all_segments" % admin)
+    if namespace and marked(mount) != namespace.lower():
+        return "%s is marked for %s, not for namespace %s" % (mount, marked(mount) or "nobody", namespace)
+    serving = [item for item in admin.split(",") if leads(item, ask)]
+    if not serving:
+        return "the master at %s is not serving" % admin.replace(",", " or ")
+    names = ask("http://%s/get_all_segments" % serving[0])
     if names is None:
-        return "the master at %s does not list its segments" % admin
+        return "the master at %s does not list its segments" % serving[0]
     if segment in names.split():
         return "the master still lists %s: an earlier run of this store has not expired" % segment
     return ""
+
+
+def leads(admin: str, ask: Callable[[str], Optional[str]]) -> bool:
+    """Whether the master there leads and accepts requests."""
+    try:
+        state = json.loads(ask("http://%s/health" % admin) or "{}")
+    except ValueError:
+        return False
+    return state.get("role") == "leader" and state.get("service_ready") is True
+
+
+def marked(mount: str) -> str:
+    """The namespace that the marker in the root of the file system names, or empty."""
+    try:
+        with open(os.path.join(mount, ".g35-owner.json"), encoding="utf-8") as marker:
+            return str(json.load(marker)["namespace"]).lower()
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def other_wheel(environment: str, wheel: str) -> str:
+    """What is wrong with the wheel in ``environment``, in words; ``wheel`` is written ``name==version``."""
+    if not environment:
+        return ""
+    found = glob.glob(
+        os.path.join(environment, "lib", "python*", "site-packages", "mooncake_transfer_engine*.dist-info")
+    )
+    names = sorted(os.path.basename(path)[: -len(".dist-info")] for path in found)
+    if names == [wheel.replace("-", "_").replace("==", "-")]:
+        return ""
+    told = ", ".join(names) or "no Mooncake"
+    return "%s holds %s, expected %s" % (environment, told, wheel)
 
 
 def wait(
@@ -56,12 +92,13 @@ def wait(
     ask: Callable[[str], Optional[str]] = fetch,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
+    namespace: str = "",
 ) -> str:
     """Wait at most ``seconds`` until nothing is in the way; returns what still is, or an empty text."""
     deadline = clock() + seconds
     told = ""
     while True:
-        found = obstacle(admin, segment, mount, ask)
+        found = obstacle(admin, segment, mount, ask, namespace)
         if not found or clock() >= deadline:
             return found
         if found != told:
@@ -76,9 +113,15 @@ def main(arguments: List[str]) -> int:
     for name in ("--admin", "--segment"):
         parser.add_argument(name, required=True)
     parser.add_argument("--mount", default="", help="not given: a local directory, on whatever file system it lies")
+    parser.add_argument("--namespace", default="", help="what the marker on the mount must name")
+    parser.add_argument("--environment", default="", help="the environment that is about to be used")
+    parser.add_argument("--wheel", default="", help="the only Mooncake wheel that may be in it, name==version")
     parser.add_argument("--seconds", type=float, required=True)
     given = parser.parse_args(arguments)
-    found = wait(given.admin, given.segment, given.mount, given.seconds)
+    # Waiting does not make another wheel the right one.
+    found = other_wheel(given.environment, given.wheel) or wait(
+        given.admin, given.segment, given.mount, given.seconds, namespace=given.namespace
+    )
     if found:
         print("not starting: %s" % found, file=sys.stderr)
     return 1 if found else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 from ansible.module_utils.g35 import storegate
@@ -65,3 +67,53 @@ def test_an_unmounted_directory_is_never_written_to() -> None:
 
 def test_a_port_that_only_begins_alike_is_another_store() -> None:
     assert storegate.obstacle("m:9003", "192.0.2.22:5005", "/mnt", Master().ask) == ""
+
+
+def test_only_the_namespace_that_the_marker_names_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
+    ask = Master().ask
+    assert "marked for nobody" in storegate.obstacle("m:9003", SEGMENT, str(tmp_path), ask, "E61C112B")
+    (tmp_path / ".g35-owner.json").write_text(json.dumps({"namespace": "76579227"}))
+    assert "marked for 76579227" in storegate.obstacle("m:9003", SEGMENT, str(tmp_path), ask, "E61C112B")
+    (tmp_path / ".g35-owner.json").write_text(json.dumps({"namespace": "e61c112b"}))
+    assert storegate.obstacle("m:9003", SEGMENT, str(tmp_path), ask, "E61C112B") == ""
+
+
+def test_with_two_masters_the_serving_one_is_asked() -> None:
+    def ask(url: str) -> str | None:
+        if url.startswith("http://a:"):
+            return '{"role": "standby", "service_ready": false}'
+        return '{"role": "leader", "service_ready": true}' if url.endswith("/health") else SEGMENT
+
+    assert "still lists" in storegate.obstacle("a:9003,b:9003", SEGMENT, "/mnt", ask)
+    assert storegate.obstacle("a:9003,b:9003", "192.0.2.99:50052", "/mnt", ask) == ""
+    assert "a:9003 or c:9003 is not serving" in storegate.obstacle("a:9003,c:9003", SEGMENT, "/mnt", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("installed", "problem"),
+    [
+        (["mooncake_transfer_engine_non_cuda-0.3.13.post1"], ""),
+        (["mooncake_transfer_engine_non_cuda-0.3.12"], "holds mooncake_transfer_engine_non_cuda-0.3.12"),
+        (["mooncake_transfer_engine-0.3.13.post1"], "holds mooncake_transfer_engine-0.3.13.post1"),
+        (
+            ["mooncake_transfer_engine_cuda13-0.3.14", "mooncake_transfer_engine_non_cuda-0.3.13.post1"],
+            "_cuda13-0.3.14",
+        ),
+        ([], "holds no Mooncake"),
+    ],
+)
+def test_another_wheel_never_starts(
+    tmp_path: Path, installed: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in installed:
+        (tmp_path / f"lib/python3.11/site-packages/{name}.dist-info").mkdir(parents=True)
+    wheel = "mooncake-transfer-engine-non-cuda==0.3.13.post1"
+    assert problem in storegate.other_wheel(str(tmp_path), wheel)
+    assert bool(storegate.other_wheel(str(tmp_path), wheel)) == bool(problem)
+    if problem:
+        told = ["--environment", str(tmp_path), "--wheel", wheel]
+        assert storegate.main([*told, "--admin", "m:1", "--segment", "s:1", "--seconds", "3600"]) == 1
+        assert "not starting" in capsys.readouterr().err
