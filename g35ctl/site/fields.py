@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Address = IPv4Address | IPv6Address
-Subnet = IPv4Network | IPv6Network
+_Placed = TypeVar("_Placed", IPv4Address | IPv6Address, IPv4Network | IPv6Network)
+
+
+def _routable(value: _Placed) -> _Placed:
+    """Refuse IPv6 link-local: nvme-cli 2.10 and 2.11 cannot connect to it over RDMA (nvme-cli issue 2648), and it
+    means nothing without an interface."""
+    if value.version == 6 and value.is_link_local:
+        raise ValueError("is IPv6 link-local: NVMe-oF over RDMA needs an IPv4 or a global (or ULA, fd00::/8) address")
+    return value
+
+
+Address = Annotated[IPv4Address | IPv6Address, AfterValidator(_routable)]
+Subnet = Annotated[IPv4Network | IPv6Network, AfterValidator(_routable)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
 NetDevice = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]
 AbsolutePath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/:+-]+$")]

@@ -26,6 +26,7 @@ class Heads:
         self.down: set[str] = set()
         self.only: dict[str, set[str]] = {}
         self.noise = ""
+        self.stumbles = 0
         self.asked: list[list[str]] = []
 
     def __call__(self, argv: Sequence[str], stdin: str | None, timeout: float) -> Result:
@@ -33,6 +34,9 @@ class Heads:
         self.asked.append(words)
         given = dict(zip(words[2::2], words[3::2], strict=False))
         address, host = given["-a"], given["-q"]
+        if self.stumbles:
+            self.stumbles -= 1
+            return Result(argv, 1, "", "failed to get discovery log: Cannot allocate memory")
         if address in self.down:
             return Result(argv, 1, "", "failed to add controller, error connection timed out")
         shown = sorted(self.open | {name for name, hosts in self.allowed.items() if host in hosts})
@@ -198,3 +202,12 @@ def test_nvmet_is_read_from_configfs_with_the_ssds_that_are_free(tmp_path: Path)
     assert found.namespaces[0].uuid == namespace(0).uuid and found.namespaces[0].size == 2**30
     assert [str(item) for item in found.portals] == ["192.0.2.11:4420"]
     assert [item.device for item in seen.free_devices] == ["/dev/disk/by-id/nvme-MODEL_SSD1"]
+
+
+def test_a_log_that_could_not_be_allocated_is_asked_for_again(tmp_path: Path, heads: Heads) -> None:
+    heads.stumbles = 1
+    done = act(tmp_path, heads, plan("discovery", [namespace(number) for number in range(3)]), "verify")
+    assert (done["failed"], done["findings"]) == (False, []), done["msg"]
+    heads.stumbles = 99
+    done = act(tmp_path, heads, plan("discovery", [namespace(number) for number in range(3)]), "verify")
+    assert any("Cannot allocate memory" in item["observed"] for item in done["findings"]), done["findings"]

@@ -38,6 +38,7 @@ CASES = (
     one("bandwidth", ALL, "bandwidth_percent: 50", "bandwidth_percent: 95", "leaves less than 1 %", "95"),
     one("mtu", ALL, "mtu: 9000", "mtu: 1500", "MTU 1500 is below 4200", "1500"),
     one("rail twice", ALL, "name: b", "name: a", "rail 'a' is defined twice", "a"),
+    one("link-local rail", ALL, "198.51.100.0/24", "fe80::/64", "IPv6 link-local", "fe80::/64"),
     one("subnets overlap", ALL, "198.51.100.0/24", "192.0.0.0/16", "overlaps 192.0.2.0/24", "192.0.0.0/16"),
     one("one rail", ALL, "    - name: b\n      subnet: 198.51.100.0/24\n", "", "one rail only", "rails:", "warning"),
     one("unknown rail of a port", HOST1, "rail: b", "rail: c", "rail 'c' is not in g35_fabric.rails", "c"),
