@@ -27,8 +27,9 @@ def test_one_rail_down_is_never_success(converged: Tier) -> None:
 
 @pytest.mark.soak
 def test_connecting_to_a_target_that_exports_nothing_is_never_success(converged: Tier) -> None:
-    converged.ssh("ebof1", "systemctl", "stop", "g35-target.service")
+    # In this order: a file system whose paths are all gone cannot be unmounted until they are back or given up.
     converged.ssh("gpu2", "systemctl", "stop", "g35-connect.service")
+    converged.ssh("ebof1", "systemctl", "stop", "g35-target.service")
     done = converged.g35("deploy", "--only", "connect", "--limit", "gpu2")
     assert done.code not in (0, 10), done.out
     failure = next(item for item in done.data["failures"] if item["host"] == "gpu2")
