@@ -12,6 +12,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from g35ctl.site.bench_model import FabricBench, StorageBench, StoreBench
 from g35ctl.site.box_model import (
     Box,
     BoxAna,
@@ -223,6 +224,13 @@ class Validation(Strict):
     keys: int = Field(8, ge=1, le=4096, description="Probe values per owner that must come back from flash")
     workload: Workload | None = Field(None, description="What the tier is planned for (docs/simulate.md)")
     prices: Prices = Field(default_factory=Prices, description="Assumed prices of memory and flash")
+    emulated: bool = Field(False, description="The hardware is emulated: figures are shown, thresholds do not apply")
+    ports: TcpPort = Field(
+        18500, le=65335, description="First of 200 TCP ports, bound to rail addresses only while a benchmark runs"
+    )
+    fabric: FabricBench = Field(default_factory=FabricBench, description="The fabric suite")
+    storage: StorageBench = Field(default_factory=StorageBench, description="The storage suite")
+    store: StoreBench = Field(default_factory=StoreBench, description="The store suite")
 
 
 SwitchVendor = Literal["sonic", "nvue", "eos", "nxos", "comware", "cloudengine"]
