@@ -34,9 +34,9 @@ class Proof:
 def prove(session: Session, reading: Reading | None = None, standing: Entry | None = None) -> Proof:
     """Judge the site.
 
-    ``reading`` saves reading it again when nothing was changed since it was taken. ``standing`` is an earlier
-    validation of the very same plan since which nothing was applied: values are then not written again, because that
-    takes memory from whatever the pool is serving.
+    ``reading`` saves reading it again when nothing was changed since it was taken, and it shows nothing that fails.
+    ``standing`` is an earlier validation of the very same plan since which nothing was applied: values are then not
+    written again, because that takes memory from whatever the pool is serving.
     """
     from g35ctl.validate.functional import judge
 
@@ -46,14 +46,21 @@ def prove(session: Session, reading: Reading | None = None, standing: Entry | No
     seconds, executions, changed = 0.0, dict[str, int](), 0
     outcomes = dict.fromkeys(everyone, "ok")
     failures: list[Failure] = []
+    verdicts: tuple[Verdict, ...] = ()
+    if reading is not None:
+        verdicts = tuple(judge(session.plan, session.states, reading.findings, None, EVIDENCE))
+        if any(item.grade is Grade.FAIL for item in verdicts) and not session.interrupt.requested():
+            # It was taken while a host may still have been starting: one host read the pool before another's stores
+            # had joined it. Only what fails when read now is a failure.
+            reading = None
     if reading is None:
         reading = read_back(session, everyone, stage="validate")
         failures.extend(reading.failures)
         seconds, changed = reading.played.seconds, reading.played.changed_tasks
         executions.update(reading.played.executions)
+        verdicts = tuple(judge(session.plan, session.states, reading.findings, None, EVIDENCE))
     answering = tuple(name for name in probing if name in reading.findings)
     probes: dict[str, dict[str, Any]] = {}
-    verdicts = judge(session.plan, session.states, reading.findings, None, EVIDENCE)
     missed = sum(item.grade is Grade.FAIL for item in verdicts)
     # Values travel over every rail to every owner: on a tier that is known to be broken they would only wait for
     # timeouts, and fill its memory meanwhile.
@@ -72,7 +79,7 @@ def prove(session: Session, reading: Reading | None = None, standing: Entry | No
     if session.interrupt.requested():
         return Proof((), tuple(failures), (StageResult("validate", dict.fromkeys(everyone, "interrupted"), seconds),))
     if probed:
-        verdicts = judge(session.plan, session.states, reading.findings, probes, EVIDENCE)
+        verdicts = tuple(judge(session.plan, session.states, reading.findings, probes, EVIDENCE))
     elif standing is not None:
         verdicts = (*verdicts, _standing(standing))
     elif missed:
@@ -81,7 +88,7 @@ def prove(session: Session, reading: Reading | None = None, standing: Entry | No
         if host:
             outcomes[host] = "failed"
     result = StageResult("validate", outcomes, round(seconds, 2), executions, changed)
-    return Proof(tuple(verdicts), tuple(failures), (result,))
+    return Proof(verdicts, tuple(failures), (result,))
 
 
 def _not_tried(missed: int) -> Verdict:
