@@ -292,6 +292,11 @@ class ConnectStage(Stage):
     def _ours(seen: _Seen) -> List[Controller]:
         return [item for _, item in seen.judgement.live + seen.judgement.in_transit] + list(seen.judgement.stale)
 
+    def letting_go(self, state: Dict[str, Any]) -> List[Change]:
+        """The plan that boot unit and timer work from comes first, or they would connect again what is let go."""
+        seen = self._read_seen()
+        return managed.file_changes(self.host, self._files()) + self._disconnects(seen, seen.judgement.stale, "stale")
+
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         seen = self._read_seen()
         todo = self.draining(state)

@@ -13,6 +13,8 @@ from typing import Any, Callable, Dict, List, Sequence
 from .host import CommandFailed, Host
 
 ACTIONS = ("preflight", "apply", "verify", "drain", "remove")
+#: not of the role contract: lets go of what the plan has no more, top stage first (release.py)
+RELEASE = "release"
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,14 @@ class Stage:
         """What quiets the stage before service on this host, losing nothing."""
         return []
 
+    def hopeless(self, state: Dict[str, Any]) -> bool:
+        """Whether the read-back after an apply cannot come true by waiting for it."""
+        return False
+
+    def letting_go(self, state: Dict[str, Any]) -> List[Change]:
+        """What gives up what this host holds and its plan has no more."""
+        return []
+
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         """What undoes everything this stage made, and nothing else. Never destroys data."""
         return []
@@ -133,7 +143,7 @@ def act(stage: Stage, action: str, *, check: bool = False, allow_disruptive: boo
             return Outcome(action, False, False, "waiting for files from the controller", state=state, awaiting=missing)
         compute = stage.changes
     else:
-        compute = stage.draining if action == "drain" else stage.removal
+        compute = {"drain": stage.draining, RELEASE: stage.letting_go}.get(action, stage.removal)
     return _perform(stage, action, state, compute, check, allow_disruptive)
 
 
@@ -200,7 +210,7 @@ def _read_back(
             if c.check not in told
         ]
         found = found + judged
-        return not [item for item in found if item.severity == "error"]
+        return not [item for item in found if item.severity == "error"] or stage.hopeless(latest)
 
     stage.host.wait_until(holds, stage.settle_seconds, interval=0.5)
     return _judged(action, found, latest, done, changed=bool(done))

@@ -7,44 +7,21 @@ planned UUID; device names mean nothing.
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import managed, xfs
+from . import storage_leaving as leaving
 from .converge import Change, Finding, Stage
 from .host import Host
 from .marker import Marker, MarkerError, read_marker, same_owner, write_marker
 from .nvme import Controller, MountEntry, Namespace, read_mounts, read_topology, users_of
 from .plans import Mount, StoragePlan
 from .schema import load
+from .storage_reading import Reading, state_of
 
 PROBE = "/run/g35/probe"
 #: a namespace smaller than planned by more than this share is told; sizes in inventories are round
 _SIZE_TOLERANCE = 0.02
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One planned mount as it is. ``problem`` is why its contents or its marker could not be read."""
-
-    mount: Mount
-    namespace: Optional[Namespace]
-    live: Tuple[Controller, ...]
-    content: xfs.Content
-    mounted: Optional[MountEntry]
-    users: Tuple[str, ...]
-    marker: Optional[Marker]
-    problem: str = ""
-
-    @property
-    def mounted_right(self) -> bool:
-        return (
-            self.mounted is not None
-            and self.namespace is not None
-            and self.mounted.number == self.namespace.number
-            and self.mounted.file_system == "xfs"
-        )
 
 
 def build(host: Host, plan: Dict[str, Any]) -> Stage:
@@ -79,9 +56,10 @@ class StorageStage(Stage):
             found.append(self._reading(mount, namespace, live, here[-1] if here else None, mounts))
         self._readings = tuple(found)
         return {
-            "mounts": [self._state(item) for item in found],
+            "mounts": [state_of(self.host, item) for item in found],
             "units": managed.read_units(self.host, self.plan.units),
             "files_differing": [change.what for change in managed.file_changes(self.host, self.plan.files)],
+            "stale": leaving.stale_mounts(self.host, self.plan.units, mounts),
         }
 
     def _reading(
@@ -126,38 +104,6 @@ class StorageStage(Stage):
             if mounted.ok:
                 self.host.run(["umount", folder], timeout=180.0)
             self.host.path(folder).rmdir()
-
-    def _state(self, item: Reading) -> Dict[str, Any]:
-        state: Dict[str, Any] = asdict(item.mount)
-        state.update(
-            {
-                "device": item.namespace.device if item.namespace else "",
-                "device_uuid": item.namespace.uuid if item.namespace else "",
-                "device_size": item.namespace.size if item.namespace else 0,
-                "multipath": bool(item.namespace and item.namespace.multipath),
-                "content": item.content.kind,
-                "description": item.content.description,
-                "mounted": item.mounted_right,
-                "live_paths": [
-                    {
-                        "controller": one.name,
-                        "transport": one.transport,
-                        "address": one.address,
-                        "source_address": one.source_address,
-                    }
-                    for one in item.live
-                ],
-                "used_by": list(item.users),
-                "marker": asdict(item.marker) if item.marker else None,
-                "capacity": 0,
-                "available": 0,
-            }
-        )
-        if item.mounted_right and not item.problem:
-            numbers = os.statvfs(str(self.host.path(item.mount.mount_point)))
-            state["capacity"] = numbers.f_blocks * numbers.f_frsize
-            state["available"] = numbers.f_bavail * numbers.f_frsize
-        return state
 
     def _current(self) -> Tuple[Reading, ...]:
         if self._readings is None:
@@ -242,6 +188,8 @@ class StorageStage(Stage):
             return [Finding("storage.marker", item.mount.mount_point, item.problem, "a readable marker", remedy)]
         if marker is None or same_owner(marker, self.plan.site, self.plan.host, item.mount.uuid):
             return []
+        if self._is_taken_over(item):
+            return []
         return [
             Finding(
                 "storage.owner",
@@ -252,16 +200,27 @@ class StorageStage(Stage):
             )
         ]
 
+    def _is_taken_over(self, item: Reading) -> bool:
+        """Whether the mark is that of the host the plan says the namespace comes from."""
+        previous = item.mount.previous_owner
+        return bool(previous and item.marker) and same_owner(
+            item.marker,
+            self.plan.site,
+            previous,
+            item.mount.uuid,  # type: ignore[arg-type]
+        )
+
     # Changing
 
     def changes(self, state: Dict[str, Any]) -> List[Change]:
         readings = self._current()
-        todo: List[Change] = []
+        todo = leaving.changes(self.host, state["stale"])
         for item in readings:
             todo += self._device_changes(item)
         files = managed.file_changes(self.host, self.plan.files)
         todo += files + managed.unit_changes(self.host, self.plan.units, [change.what for change in files])
         todo += [self._marker_change(item) for item in readings if self._lacks_marker(item)]
+        todo += [self._marker_change(item) for item in readings if self._is_taken_over(item)]
         return todo
 
     def _device_changes(self, item: Reading) -> List[Change]:
@@ -329,8 +288,12 @@ class StorageStage(Stage):
             if not entries or namespace is None or entries[-1].number != namespace.number:
                 raise OSError("%s is not mounted from namespace %s" % (mount.mount_point, mount.uuid))
             write_marker(self.host, mount.mount_point, marker)
+            if previous:
+                leaving.settle(self.host, mount.mount_point)
 
-        return Change("marker in %s" % mount.mount_point, "absent", "owner %s" % self.plan.host, mark)
+        previous = item.marker.owner if item.marker is not None else ""
+        before = "owner %s" % previous if previous else "absent"
+        return Change("marker in %s" % mount.mount_point, before, "owner %s" % self.plan.host, mark)
 
     # Judging
 
@@ -340,6 +303,7 @@ class StorageStage(Stage):
             found += self._obstacles(item)
             if not self._obstacles(item):
                 found += self._mount_findings(item)
+        found += leaving.findings(state["stale"])
         found += [
             Finding("storage.file", path, "absent or differs", "as planned", "run the deploy")
             for path in state["files_differing"]
@@ -387,9 +351,14 @@ class StorageStage(Stage):
                 )
         return todo
 
+    def letting_go(self, state: Dict[str, Any]) -> List[Change]:
+        return leaving.changes(self.host, state["stale"])
+
     def _stop(self, name: str) -> None:
         self.host.must(["systemctl", "stop", name], timeout=240)
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         """Unmount, disable and remove the units. What is on the namespaces stays."""
-        return managed.removal_changes(self.host, self.plan.files, self.plan.units)
+        return leaving.changes(self.host, state["stale"]) + managed.removal_changes(
+            self.host, self.plan.files, self.plan.units
+        )
