@@ -11,7 +11,7 @@ from conftest import OWNERS, Tier
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
-EDITS = 25
+EDITS = 50
 PLAYBOOK = "tests/lab/playbooks/target_plan.yml"
 # Never used by anybody: the SSDs are the hosts', so edits work on files.
 FILES = tuple(f"/var/tmp/g35-edit-{number}.img" for number in range(3))
