@@ -51,12 +51,12 @@ class Links(Strict):
 class Timing(Strict):
     """What a request takes on an idle host, seconds."""
 
-    cold_seconds: Positive = Field(44.0, description="Prefill of one whole context from nothing, without waiting")
+    cold_seconds: Positive = Field(42.0, description="Prefill of the longest prompt from nothing, on one group alone")
     attention_share: Share = Field(
         0.85, description="Share of cold_seconds that grows with the square of the context (attention)"
     )
     overhead_seconds: float = Field(
-        2.0, ge=0, description="Of every request besides prefill and loading: tokenizing, look-up, the first token"
+        3.5, ge=0, description="Of every request besides prefill and loading: tokenizing, look-up, the first token"
     )
     answer_seconds: float = Field(1.0, ge=0, description="From the first token to the end of the answer")
 
@@ -80,12 +80,15 @@ class Workload(Strict):
         1.0, ge=1, le=64, description="Copies read of each byte: ranks that each load the whole latent (MLA under TP)"
     )
     users: Annotated[tuple[Users, ...], Field(min_length=1)] = Field((8, 16, 32, 48), description="Active users")
-    context_tokens: int = Field(157_500, ge=1, description="Tokens of a user's first prompt")
+    context_tokens: int = Field(150_000, ge=1, description="Tokens of a user's first prompt")
     new_tokens: int = Field(2_500, ge=1, description="Tokens by which each further prompt is longer")
     rounds: int = Field(5, ge=2, le=1000, description="Prompts of a user; the first one is cold and not counted")
     trials: int = Field(3, ge=1, le=100, description="How often each point is simulated, with other seeds")
     rate: Positive = Field(8.0, description="Offered requests per second and GPU host")
-    parallel: int = Field(4, ge=1, description="Most requests under way per GPU host; other users wait their turn")
+    parallel: int = Field(6, ge=1, description="Most requests under way per GPU host; other users wait their turn")
+    affinity: Share = Field(
+        1.0, description="Share of prompts that reach the host that had the user before; the others go to any other"
+    )
     order: Literal["random", "cyclic"] = Field("random", description="Which waiting user is next")
     block_tokens: int = Field(64, ge=1, description="Tokens of a page; only whole ones are found")
     groups: int = Field(
@@ -131,3 +134,14 @@ class Prices(Strict):
         PriceRange(low=2, typical=2.5, high=3),
         description="Shared flash with its share of enclosure, NICs and switch ports, times the flash alone: 2, 2.5, 3",
     )
+
+
+class Scenario(Strict):
+    """A set-up that is no site of its own: the file of ``g35ctl simulate --config``."""
+
+    hosts: int = Field(2, ge=1, description="GPU hosts; each is an owner")
+    ports: int = Field(2, ge=1, description="Data ports of a host")
+    flash: Bytes = Field(0, ge=0, description="Flash that the stores may fill, all of it")
+    box_gbps: float = Field(0, ge=0, description="What all boxes together are rated for, GB/s; 0: not known")
+    workload: Workload = Field(default_factory=Workload, description="As g35_validate.workload")
+    prices: Prices = Field(default_factory=Prices, description="As g35_validate.prices")

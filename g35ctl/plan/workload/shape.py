@@ -32,7 +32,8 @@ class ShapeError(ValueError):
 @dataclass(frozen=True)
 class CacheGroup:
     """Layers that keep the same for a context: ``elements`` per layer and entry, one entry for ``stride`` tokens, and
-    only the last ``window`` tokens (0: all). ``role`` is ``kv`` or ``indexer``: they may be of different types."""
+    only the last ``window`` tokens (0: all). ``role`` is ``kv`` or ``indexer``, which may be of different types, or
+    ``bytes``: the elements are bytes."""
 
     role: str
     layers: int
@@ -62,7 +63,8 @@ class ModelShape:
     def context_bytes(self, tokens: int, dtype: str = "bf16", indexer_dtype: str = "") -> int:
         """Bytes of KV cache of a context of so many tokens, without the fixed state. Raises KeyError for an unknown
         element type."""
-        types = {"kv": HALF_BYTES[dtype], "indexer": HALF_BYTES[indexer_dtype or self.indexer_dtype or dtype]}
+        indexer = HALF_BYTES[indexer_dtype or self.indexer_dtype or dtype]
+        types = {"kv": HALF_BYTES[dtype], "indexer": indexer, "bytes": HALF_BYTES["int8"]}
         halves = sum(item.layers * item.elements * item.entries(tokens) * types[item.role] for item in self.groups)
         return -(-halves // 2)
 
@@ -72,8 +74,8 @@ class ModelShape:
 
     @staticmethod
     def fixed(bytes_per_token: int) -> ModelShape:
-        """A shape that is only known by its bytes per token (whole bytes, whatever the element type says)."""
-        return ModelShape("stated", "stated", 0, (CacheGroup("kv", 1, bytes_per_token),), indexer_dtype="int8")
+        """A shape that is only known by its bytes per token, whatever the element type says."""
+        return ModelShape("stated", "stated", 0, (CacheGroup("bytes", 1, bytes_per_token),))
 
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape:

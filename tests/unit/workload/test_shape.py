@@ -132,4 +132,4 @@ def test_longer_contexts_never_take_less(name: str, dtype: str, tokens: int) -> 
 
 
 def test_a_stated_size_is_taken_as_it_is() -> None:
-    assert ModelShape.fixed(2048).context_bytes(100, "int8") == 204_800
+    assert ModelShape.fixed(2048).context_bytes(100) == 204_800

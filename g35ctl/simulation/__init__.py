@@ -1,0 +1,1 @@
+"""A discrete-event model of the three cache paths. Pure: the same input and seed give the same figures."""
