@@ -81,7 +81,7 @@ def test_target_rebooted_under_load(converged: Tier) -> None:
 
 
 def test_target_made_anew_under_load(converged: Tier) -> None:
-    """Its configuration is built again from nothing, as after a firmware change: the same exports, another generation."""
+    """Its configuration is built again from nothing, as after a firmware change: the same exports, a new generation."""
     with fio(converged, "gpu1", 60):
         converged.ssh("ebof1", "systemctl", "restart", "g35-target.service")
     repaired(converged)
