@@ -34,7 +34,7 @@ class Custody:
     explicit act: for them the record outweighs pins and claims. ``removed`` are boxes taken out of service.
 
     The rest belongs to an act that is under way: ``fenced`` namespaces are exported to nobody, ``taken`` maps UUIDs to
-    the owner whose mark may be replaced, ``letting_go`` are hosts that get plans that ask them to hold nothing."""
+    owners whose mark may be replaced, ``letting_go`` are hosts that get plans that ask them to hold nothing."""
 
     namespaces: Mapping[str, str] = field(default_factory=dict)
     slots: Mapping[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Custody:
     away: Mapping[str, Absence] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     fenced: frozenset[str] = frozenset()
-    taken: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     letting_go: frozenset[str] = frozenset()
 
     def moved(self, uuids: tuple[str, ...], owner: str) -> Custody:

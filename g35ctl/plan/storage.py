@@ -18,7 +18,7 @@ def plan_storage(context: Context, host: SiteHost) -> StoragePlan | None:
         return None
     taken = context.custody.taken
     mounts = tuple(
-        Mount(item.nqn, item.nsid, item.uuid, item.size, where, taken.get(item.uuid, ""))
+        Mount(item.nqn, item.nsid, item.uuid, item.size, where, taken.get(item.uuid, ()))
         for item in owned
         for where in (mount_point(host.storage, item.uuid),)
     )

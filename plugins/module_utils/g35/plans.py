@@ -259,8 +259,8 @@ class Mount:
     uuid: str = field(metadata=_doc("UUID of the namespace"))
     size: int = field(metadata=_doc("Capacity of the namespace, bytes"))
     mount_point: str = field(metadata=_doc("Where its file system is mounted"))
-    previous_owner: str = field(
-        default="", metadata=_doc("Owner whose mark may be replaced: the namespace is being moved from it")
+    previous_owners: Tuple[str, ...] = field(
+        default=(), metadata=_doc("Owners whose mark may be replaced: the namespace is being moved from them")
     )
 
 
