@@ -11,13 +11,13 @@ description:
   - Runs where Mooncake's environment and the master's admin interface can be reached, usually on the master's host.
   - V(note) writes down every key and gives the digests of some values; V(compare) says which keys are missing since,
     and whether these values are still the same.
-  - V(empty) closes memory segments and moves what exists only there to others. V(gone) and V(present) wait until the
+  - V(empty) closes memory segments and moves what exists only there to others; V(reopen) takes that back. V(gone) and V(present) wait until the
     master lists none, or all, of the segments. V(forget) removes the list of V(note).
 options:
   action:
     description: What to do.
     type: str
-    choices: [note, compare, empty, gone, present, forget]
+    choices: [note, compare, empty, reopen, gone, present, forget]
     required: true
   plan:
     description: The ProbePlan of this host, computed by g35ctl.
@@ -40,6 +40,10 @@ options:
     description: What V(note) gave, for V(compare).
     type: dict
     default: {}
+  job:
+    description: The drain job that V(empty) told, for V(reopen).
+    type: str
+    default: ""
   seconds:
     description: How long V(empty), V(gone) and V(present) may take.
     type: int
@@ -87,6 +91,7 @@ def main() -> None:
             "segments": {"type": "list", "elements": "str", "default": []},
             "sample": {"type": "int", "default": 16},
             "digests": {"type": "dict", "default": {}},
+            "job": {"type": "str", "default": ""},
             "seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
@@ -98,7 +103,8 @@ def main() -> None:
         module.exit_json(changed=False, msg="the pool is left alone in check mode", findings=[], state={})
     try:
         work = poolwork.Work(Host(), load(ProbePlan, given["plan"]), given["token"])
-        state = work.run(given["action"], given["segments"], float(given["seconds"]), given["sample"], given["digests"])
+        wanted = {name: given[name] for name in ("segments", "sample", "digests", "job")}
+        state = work.run(given["action"], seconds=float(given["seconds"]), **wanted)
     except SchemaError as error:
         module.fail_json(msg="the plan given to this module is not valid: %s" % error, findings=[])
     except (PoolError, ProbeFailed, OSError) as error:

@@ -201,13 +201,10 @@ class StorageStage(Stage):
         ]
 
     def _is_taken_over(self, item: Reading) -> bool:
-        """Whether the mark is that of the host the plan says the namespace comes from."""
-        previous = item.mount.previous_owner
-        return bool(previous and item.marker) and same_owner(
-            item.marker,
-            self.plan.site,
-            previous,
-            item.mount.uuid,  # type: ignore[arg-type]
+        """Whether the mark is that of a host the plan says the namespace comes from."""
+        marker, uuid = item.marker, item.mount.uuid
+        return marker is not None and any(
+            same_owner(marker, self.plan.site, name, uuid) for name in item.mount.previous_owners
         )
 
     # Changing
