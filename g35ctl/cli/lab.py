@@ -13,12 +13,14 @@ import typer
 
 if TYPE_CHECKING:
     from g35ctl.lab import LabStatus, VmLab
+    from g35ctl.lab.container import ContainerLab
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="The embedded lab: an EBOF box and two GPU hosts as virtual machines, with a real kernel data path.",
+    help="The embedded labs: an EBOF box and two GPU hosts as virtual machines with a real kernel data path, or"
+    " (--kind container) hosts for the serving stage with a real engine.",
 )
 fault = typer.Typer(
     no_args_is_help=True,
@@ -29,6 +31,9 @@ fault = typer.Typer(
 app.add_typer(fault, name="fault")
 
 Name = Annotated[str, typer.Option("--name", envvar="G35_LAB_NAME", help="Which lab, when there are several")]
+Kind = Annotated[
+    str, typer.Option("--kind", help="vm, or container for the serving lab; default: as it was brought up")
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json; default: the global option")]
 Guest = Annotated[str, typer.Argument(help="A guest of the lab, such as ebof1 or gpu1", show_default=False)]
 RailName = Annotated[str, typer.Argument(metavar="RAIL", help="A rail of the lab: a or b", show_default=False)]
@@ -42,6 +47,19 @@ def _lab(name: str, inventory_dir: Path | None = None) -> VmLab:
     from g35ctl.lab import VmLab
 
     return VmLab(name, inventory_dir=inventory_dir)
+
+
+def _any_lab(kind: str, name: str, inventory_dir: Path | None = None) -> VmLab | ContainerLab:
+    """The lab of that kind and name; without a kind, whichever was brought up under the name."""
+    from g35ctl.lab.container import KIND, NAME, ContainerLab, was_container_lab
+
+    if kind not in ("", "vm", KIND):
+        raise typer.BadParameter(f"{kind!r} is not one of vm, {KIND}", param_hint="--kind")
+    if kind == KIND and name == "default":
+        name = NAME
+    if kind == KIND or (not kind and was_container_lab(name)):
+        return ContainerLab(name, inventory_dir=inventory_dir)
+    return _lab(name, inventory_dir)
 
 
 def _wants_json(ctx: typer.Context, output: str) -> bool:
@@ -82,12 +100,14 @@ def _print_status(status: LabStatus, *, as_json: bool) -> None:
 def up(
     ctx: typer.Context,
     name: Name = "default",
+    kind: Kind = "",
     suite: Annotated[str, typer.Option(help="Debian suite of new guests: bookworm or trixie")] = "",
     guest_suite: Annotated[
         list[str] | None, typer.Option(metavar="GUEST=SUITE", help="Another suite for one guest; may be repeated")
     ] = None,
     inventory_dir: Annotated[
-        Path | None, typer.Option(help="Inventory to complete; default inventories/lab, or ./g35-lab when installed")
+        Path | None,
+        typer.Option(help="Inventory to complete; default inventories/lab (serving), or ./g35-lab when installed"),
     ] = None,
     install_prerequisites: Annotated[
         bool, typer.Option("--install-prerequisites", help="Install missing Debian packages on this machine")
@@ -100,7 +120,11 @@ def up(
 
     others = dict(_pair(text) for text in guest_suite or [])
     topology = default_topology(name, suite or "bookworm", others) if suite or others else None
-    lab = VmLab(name, topology=topology, inventory_dir=inventory_dir)
+    lab: VmLab | ContainerLab = VmLab(name, topology=topology, inventory_dir=inventory_dir)
+    if not topology:
+        lab = _any_lab(kind, name, inventory_dir)
+    elif kind not in ("", "vm"):
+        raise typer.BadParameter("suites can be chosen for virtual machines only", param_hint="--suite")
     status = lab.up(install_prerequisites=install_prerequisites, wait_seconds=wait)
     _print_status(status, as_json=_wants_json(ctx, output))
 
@@ -108,18 +132,19 @@ def up(
 @app.command()
 def down(
     name: Name = "default",
+    kind: Kind = "",
     purge: Annotated[bool, typer.Option("--purge", help="Also delete disks, keys and logs of this lab")] = False,
 ) -> None:
     """Power every guest of this lab off and remove its network."""
-    _lab(name).down(purge=purge)
+    _any_lab(kind, name).down(purge=purge)
 
 
 @app.command()
-def status(ctx: typer.Context, name: Name = "default", output: Output = "") -> None:
+def status(ctx: typer.Context, name: Name = "default", kind: Kind = "", output: Output = "") -> None:
     """Show which guests run, whether they can be logged into, and which rails are cut; exit 5 unless all is up."""
     from g35ctl.exits import Exit
 
-    found = _lab(name).status()
+    found = _any_lab(kind, name).status()
     _print_status(found, as_json=_wants_json(ctx, output))
     if not found.ok:
         raise typer.Exit(int(Exit.UNREACHABLE))
@@ -130,9 +155,10 @@ def ssh(
     guest: Guest,
     command: Annotated[list[str] | None, typer.Argument(help="What to run there; default: a login shell")] = None,
     name: Name = "default",
+    kind: Kind = "",
 ) -> None:
     """Log in to a guest as root, or run a command there: g35ctl lab ssh gpu1 -- rdma link."""
-    lab = _lab(name)
+    lab = _any_lab(kind, name)
     words = command or []
     argv = lab.ssh_argv(guest, words, terminal=not words and sys.stdin.isatty())
     if not words:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from g35ctl.lab.status import GuestStatus, LabStatus
 from g35ctl.lab.topology import GuestSpec, Rail, Topology, default_topology
-from g35ctl.lab.vmlab import GuestStatus, LabStatus, VmLab
+from g35ctl.lab.vmlab import VmLab
 
 __all__ = ["GuestSpec", "GuestStatus", "LabStatus", "Rail", "Topology", "VmLab", "default_topology"]

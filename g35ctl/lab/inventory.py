@@ -25,9 +25,9 @@ def default_directory() -> Path:
     return content_root() / "inventories" / "lab" if is_checkout() else Path.cwd() / "g35-lab"
 
 
-def prepare(directory: Path) -> None:
-    """Copy the packaged lab inventory to ``directory`` unless an inventory is there already."""
-    example = content_root() / "inventories" / "lab"
+def prepare(directory: Path, name: str = "lab") -> None:
+    """Copy the packaged inventory of that name to ``directory`` unless an inventory is there already."""
+    example = content_root() / "inventories" / name
     if (directory / "hosts.yml").exists() or directory.resolve() == example.resolve():
         return
     if directory.exists() and any(directory.iterdir()):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from g35ctl.errors import G35Error
@@ -16,15 +17,19 @@ from g35ctl.lab.commands import Say, run
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TUN = Path("/dev/net/tun")
 
-_TOOLS = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "qemu-img": "qemu-utils",
+_COMMON_TOOLS = {
     "mmdebstrap": "mmdebstrap",
-    "mke2fs": "e2fsprogs",
     "ip": "iproute2",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
+}
+_CONTAINER_TOOLS = {**_COMMON_TOOLS, "podman": "podman", "runc": "runc"}
+_TOOLS = {
+    **_COMMON_TOOLS,
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "mke2fs": "e2fsprogs",
     "tar": "tar",
 }
 
@@ -47,26 +52,29 @@ def find_missing(
     uid: int | None = None,
     tun: Path = TUN,
     keyring: Path = KEYRING,
+    containers: bool = False,
 ) -> Missing:
-    """Look for everything the lab needs on this controller; changes nothing."""
+    """Look for everything the lab, or the lab of containers, needs on this controller; changes nothing."""
     find = which or _which
-    absent = {tool: package for tool, package in _TOOLS.items() if find(tool) is None}
+    tools = _CONTAINER_TOOLS if containers else _TOOLS
+    absent = {tool: package for tool, package in tools.items() if find(tool) is None}
     if not keyring.exists():
         absent[str(keyring)] = "debian-archive-keyring"
     obstacles = []
     if (os.geteuid() if uid is None else uid) != 0:
-        obstacles.append("root is needed for the lab's network namespace and taps")
-    if not tun.exists():
+        obstacles.append("root is needed for the lab's network namespace")
+    if not containers and not tun.exists():
         obstacles.append(f"{tun} does not exist (modprobe tun, or give the container that device)")
     return Missing(tuple(absent), tuple(sorted(set(absent.values()))), tuple(obstacles))
 
 
-def require(say: Say, *, install: bool) -> None:
+def require(say: Say, *, install: bool, containers: bool = False) -> None:
     """Raise one :class:`G35Error` (exit 4) that names all that is missing, after installing packages if ``install``."""
-    missing = find_missing()
+    look = partial(find_missing, containers=True) if containers else find_missing
+    missing = look()
     if missing.packages and install and os.geteuid() == 0 and shutil.which("apt-get"):
         _install(missing.packages, say)
-        missing = find_missing()
+        missing = look()
     if not missing:
         return
     reasons = list(missing.obstacles)
@@ -80,7 +88,7 @@ def require(say: Say, *, install: bool) -> None:
             + " (or g35ctl lab up --install-prerequisites)"
         )
     if missing.obstacles:
-        steps.append("run as root on a machine with the tun device")
+        steps.append("run as root" if containers else "run as root on a machine with the tun device")
     raise G35Error(
         "this machine cannot run the lab yet",
         why="; ".join(reasons),

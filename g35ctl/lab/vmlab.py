@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from g35ctl.content import is_checkout
@@ -27,42 +26,11 @@ from g35ctl.lab.faults import Faults
 from g35ctl.lab.image import Image, cached_image, ensure_image
 from g35ctl.lab.network import Network, tap_name
 from g35ctl.lab.paths import LabPaths, lab_paths
+from g35ctl.lab.status import GuestStatus, LabStatus
 from g35ctl.lab.topology import GuestSpec, Topology, default_topology, topology_from_json
 
 FIRST_PORT = 22100
 LAST_PORT = 22999
-
-
-@dataclass(frozen=True)
-class GuestStatus:
-    """What is so for one guest right now."""
-
-    name: str
-    running: bool
-    pid: int | None
-    port: int | None
-    login: bool
-    suite: str
-    addresses: tuple[str, ...]
-    rails_cut: tuple[str, ...]
-    console: str
-
-
-@dataclass(frozen=True)
-class LabStatus:
-    """What is so for the lab right now. ``ok`` means that every guest runs and lets root in."""
-
-    schema_version: int
-    name: str
-    ok: bool
-    namespace: str | None
-    inventory: str | None
-    state: str
-    guests: tuple[GuestStatus, ...]
-
-    def as_json(self) -> dict[str, object]:
-        """The status as plain data for ``-o json``."""
-        return asdict(self)
 
 
 def _talk(line: str) -> None:
@@ -288,7 +256,7 @@ class VmLab:
         if self.paths.guest(guest.name).port.exists():
             candidates.insert(0, remote.read_port(self.paths, guest))
         for port in candidates:
-            if port not in taken and _free(port):
+            if port not in taken and free_port(port):
                 return port
         raise G35Error("no free port for ssh", why=f"{FIRST_PORT} to {LAST_PORT} on 127.0.0.1 are all taken")
 
@@ -324,7 +292,8 @@ def _remembered(paths: LabPaths) -> Topology | None:
         ) from error
 
 
-def _free(port: int) -> bool:
+def free_port(port: int) -> bool:
+    """True when nobody listens on that port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -50,7 +50,7 @@ def run(host: Host, plan: ProbePlan, action: str, token: str, writer: str, secon
 
 
 def command(plan: ProbePlan, job: Dict[str, Any]) -> List[str]:
-    """The command line: memory may be registered without limit, then everything of root's is given up."""
+    """The command line: with RDMA memory may be registered without limit, then everything of root's is given up."""
     environment = ["MC_TCP_BIND_ADDRESS=%s" % plan.local_address, "MC_RPC_CONNECT_TIMEOUT_MS=2000"]
     if plan.protocol == "rdma":
         environment.append("MC_FORCE_HCA=1")
@@ -59,8 +59,11 @@ def command(plan: ProbePlan, job: Dict[str, Any]) -> List[str]:
         if plan.tos:
             environment.append("MC_IB_TC=%d" % plan.tos)
     return (
-        ["prlimit", "--memlock=unlimited:unlimited", "setpriv", "--reuid", plan.user, "--regid", plan.user]
+        limits
+        + ["setpriv", "--reuid", plan.user, "--regid", plan.user]
         + ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "env", "--chdir=/"]
+    # Only RDMA registers memory, and not every container may raise the limit.
+    limits = ["prlimit", "--memlock=unlimited:unlimited"] if plan.protocol == "rdma" else []
         + environment
         + [plan.python, "-I", "-", json.dumps(job, sort_keys=True)]
     )
