@@ -168,7 +168,8 @@ def _perform(
             )
             for change in refused
         ]
-        return _judged(action, found, state, [], changed=False)
+        # Whoever only asks is told everything that would be done, not just what needs consent.
+        return _judged(action, found, state, todo if check else [], changed=False)
     if check or not todo:
         found = [] if (check and todo) or action != "apply" else stage.findings(state)
         return _judged(action, found, state, todo, changed=bool(todo))

@@ -78,6 +78,8 @@ def test_pfc_and_mtu_under_live_controllers_want_consent(host: Fabric, nics: dic
     assert refused.failed
     assert [(item["check"], item["subject"]) for item in refused.findings] == [("fabric.consent", "pfc of eth1")]
     assert "nvme0" in refused.findings[0]["observed"]
+    asked = apply(host, check=True)
+    assert asked.failed and {"pfc of eth1", "mtu of eth2"} <= {item["what"] for item in asked.changes}
     assert host.writes == []
     assert not apply(host, consent=True).failed
     assert sorted(host.writes) == ["dcb pfc set dev eth1 prio-pfc all:off 3:on", "ip link set dev eth2 mtu 4200"]
