@@ -11,8 +11,9 @@ description:
   - Runs where Mooncake's environment and the master's admin interface can be reached, usually on the master's host.
   - V(note) writes down every key and gives the digests of some values; V(compare) says which keys are missing since,
     and whether these values are still the same.
-  - V(empty) closes memory segments and moves what exists only there to others; V(reopen) takes that back. V(gone) and V(present) wait until the
-    master lists none, or all, of the segments. V(forget) removes the list of V(note).
+  - V(empty) closes memory segments and moves what exists only there to others; V(reopen) takes that back.
+  - V(gone) and V(present) wait until the master lists none, or all, of the segments. V(forget) removes the list of
+    V(note).
 options:
   action:
     description: What to do.
