@@ -137,7 +137,7 @@ def _wheels(site: Site, paths: Paths) -> Mapping[WheelSet, tuple[Wheel, ...]]:
         wanted = wheel_set(paths, host)
         if wanted not in found:
             try:
-                found[wanted] = read(wanted.directory, wanted.distribution, wanted.version)
+                found[wanted] = read(wanted.directory, wanted.distribution, wanted.version, wanted.target)
             except G35Error:
                 found[wanted] = ()
     return found

@@ -28,7 +28,8 @@ def wheel_set(paths: Paths, host: SiteHost) -> WheelSet:
         where = posixpath.normpath(posixpath.join(paths.inventory, mooncake.wheelhouse))
     else:
         where = posixpath.join(paths.wheelhouses, f"{mooncake.distribution}-{mooncake.version}")
-    return WheelSet(where, mooncake.distribution, mooncake.version)
+    target = f"{mooncake.python or '3.11'}/{mooncake.machine}" if mooncake.python or mooncake.machine != "x86_64" else ""
+    return WheelSet(where, mooncake.distribution, mooncake.version, target)
 
 
 def _runtime(context: Context, host: SiteHost) -> RuntimePlan:

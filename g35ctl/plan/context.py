@@ -18,11 +18,13 @@ from g35ctl.site.model import HostPort, Site, SiteHost
 
 @dataclass(frozen=True)
 class WheelSet:
-    """Which wheels a host's Mooncake needs; ``directory`` is the wheelhouse's path on the controller."""
+    """Which wheels a host's Mooncake needs; ``directory`` is the wheelhouse's path on the controller, ``target`` the
+    Python and machine of the host (3.11/x86_64), empty where the site does not say."""
 
     directory: str
     distribution: str
     version: str
+    target: str = ""
 
 
 @dataclass(frozen=True)

@@ -111,14 +111,17 @@ def _static_boxes(context: Context) -> Iterator[str]:
 
 
 def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
-    missing: dict[tuple[str, str, str], list[str]] = {}
+    missing: dict[tuple[str, str, str, str], list[str]] = {}
     for plan, host in zip(hosts, context.site.hosts, strict=True):
         if plan.cache is not None and not plan.cache.runtime.wheels:
             wanted = wheel_set(context.paths, host)
-            missing.setdefault((wanted.directory, wanted.distribution, wanted.version), []).append(host.name)
-    for (directory, distribution, version), names in missing.items():
+            missing.setdefault((wanted.directory, wanted.distribution, wanted.version, wanted.target), []).append(
+                host.name
+            )
+    for (directory, distribution, version, target), names in missing.items():
         command = ["g35ctl", "bundle", "create", "--output", directory]
         command += ["--distribution", distribution, "--release", version]
+        command += ["--python", target] if target else []
         needed = f"{distribution} {version}, which is needed on {_listed(names)}"
         yield f"{directory} lacks {needed}: run {shlex.join(command)}"
 

@@ -204,6 +204,10 @@ class Mooncake(Strict):
     distribution: Literal[
         "mooncake-transfer-engine", "mooncake-transfer-engine-cuda13", "mooncake-transfer-engine-non-cuda"
     ] = Field("mooncake-transfer-engine-non-cuda", description="Wheel variant of this host")
+    python: Annotated[str, Field(pattern=r"^(3\.\d{1,2})?$")] = Field(
+        "", description="Python of this host that runs Mooncake, 3.N; empty: the one its wheelhouse is for"
+    )
+    machine: Literal["x86_64", "aarch64"] = Field("x86_64", description="Processor of this host")
     wheelhouse: str = Field(
         "",
         description="Directory of wheels on the controller, relative to the inventory; "

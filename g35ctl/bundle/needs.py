@@ -1,0 +1,60 @@
+"""What a site needs from outside: wheels for the Python of each host, and the packages of each system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible.module_utils.g35.support import TOOLS
+
+from g35ctl.bundle.carried import Need
+from g35ctl.bundle.wheelhouse import Target
+from g35ctl.engine import folder
+from g35ctl.engine.ledger import read_json
+from g35ctl.engine.planning import controller_paths, make_plan
+from g35ctl.plan.cache import wheel_set
+from g35ctl.plan.context import WheelSet
+from g35ctl.plan.model import Plan
+
+
+def wheels_needed(inventory: str) -> tuple[str, tuple[Need, ...]]:
+    """The site's name, and the wheels that its hosts need.
+
+    A host's Python is what the site states (g35_mooncake.python), else what a run of this site last read there, else
+    the default. Raises SiteInvalid.
+    """
+    site, plan = make_plan(inventory)
+    paths = controller_paths(inventory)
+    read = _pythons_read(inventory)
+    found: dict[WheelSet, set[Target]] = {}
+    for host in site.hosts:
+        if plan.host(host.name).cache is None:
+            continue
+        wanted = wheel_set(paths, host)
+        bare = WheelSet(wanted.directory, wanted.distribution, wanted.version)
+        stated = Target.parse(wanted.target) if wanted.target else Target(read.get(host.name, Target().python))
+        found.setdefault(bare, set()).add(stated)
+    return site.identity.name, tuple(
+        Need(item.directory, item.distribution, item.version, tuple(sorted(targets, key=str)))
+        for item, targets in sorted(found.items(), key=lambda pair: pair[0].directory)
+    )
+
+
+def _pythons_read(inventory: str) -> Mapping[str, str]:
+    """Host to its Python (3.N), from the latest run that read it."""
+    found: dict[str, str] = {}
+    for run in folder.runs(folder.state_directory(inventory)):
+        path: Path = run.path / "state.json"
+        states = read_json(path, "record of a run") if path.is_file() else {}
+        for host, state in states.items():
+            told = str((state.get("system") or {}).get("python", "")) if isinstance(state, dict) else ""
+            if told.startswith("3.") and told.count(".") == 2:
+                found[host] = told.rpartition(".")[0]
+    return found
+
+
+def packages_needed(plan: Plan, family: str) -> tuple[str, ...]:
+    """Names of the packages that the stages of this plan use on hosts of a family (debian or redhat)."""
+    stages = {name for host in plan.hosts for name in host.stages()}
+    wanted = {tool.package(family) for name in stages for tool in TOOLS.get(name, ())}
+    return tuple(sorted(wanted))
