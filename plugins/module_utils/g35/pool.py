@@ -59,7 +59,8 @@ class Listed:
 
 
 class Pool:
-    """The pool behind one admin interface (address:port)."""
+    """The pool behind the admin interface of its master: address:port, or several of them joined by commas, of which
+    the one that leads is asked."""
 
     def __init__(
         self,
@@ -70,12 +71,27 @@ class Pool:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.admin = admin
+        self.admins = [item.strip() for item in admin.split(",") if item.strip()]
         self.ask = ask
         self.send = send
         self.sleep = sleep
         self.clock = clock
 
     # asking
+
+    def _leads(self, admin: str) -> bool:
+        try:
+            health = json.loads(self.ask("http://%s/health" % admin, _TIMEOUT) or "{}")
+        except ValueError:
+            return False
+        return isinstance(health, dict) and health.get("role") == "leader" and health.get("service_ready") is True
+
+    def serving(self) -> None:
+        """Find the master that leads. Raises PoolError where none does."""
+        leading = [item for item in self.admins if self._leads(item)]
+        if not leading:
+            raise PoolError("the master at %s is not serving" % " or ".join(self.admins))
+        self.admin = leading[0]
 
     def _get(self, path: str) -> str:
         text = self.ask("http://%s%s" % (self.admin, path), _TIMEOUT)
@@ -106,9 +122,7 @@ class Pool:
 
     def keys(self) -> List[str]:
         """Every key the master knows. Raises PoolError."""
-        health = self._json("/health")
-        if health.get("role") != "leader" or health.get("service_ready") is not True:
-            raise PoolError("the master at %s is not serving" % self.admin)
+        self.serving()
         return [line for line in self._get("/get_all_keys").splitlines() if line]
 
     def replicas(self, keys: Sequence[str]) -> Dict[str, List[Tuple[str, str]]]:

@@ -35,6 +35,7 @@ class Work:
         job: str = "",
     ) -> Dict[str, Any]:
         """Do one action. Raises PoolError, ProbeFailed or OSError."""
+        self.pool.serving()
         if action == "note":
             noted = pool.note(self.host, self.pool, self.token, segments, sample)
             return {"action": action, "keys": noted["keys"], "digests": self.digests(noted["sample"])}
