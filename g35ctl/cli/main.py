@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "Scaffold a site inventory"),
     "check": ("check", "Validate the inventory offline"),
     "plan": ("plan", "Show what would be: ownership, paths, memory, disruptive steps"),
+    "simulate": ("simulate", "Predict the benchmark's table: three cache paths, modelled"),
     "render": ("render", "Write every file without touching a host"),
     "discover": ("discover", "Show what a box exports, as ready-to-paste inventory"),
     "trust": ("trust", "Pin the host keys of the site's hosts"),

@@ -23,10 +23,14 @@ from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import Paths, WheelSet
 from g35ctl.plan.disruptive import Recorded, disruptive_steps
-from g35ctl.plan.model import Plan
+from g35ctl.plan.model import Plan, Summary
+from g35ctl.plan.workload.figures import figures
+from g35ctl.plan.workload.hardware import hardware_of
+from g35ctl.plan.workload.model import WorkloadFigures
 from g35ctl.site.keys import HostKeys, read_host_keys
 from g35ctl.site.load import load
 from g35ctl.site.model import Site
+from g35ctl.site.model_config import site_shape
 
 
 def make_plan(inventory: str) -> tuple[Site, Plan]:
@@ -39,8 +43,17 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
         site = load(inventory)
         paths = controller_paths(inventory)
         plan = build(site, known_ownership(inventory), _wheels(site, paths), paths, _keys(site))
+        plan = replace(plan, workload=workload_figures(site, plan.summary))
         recorded = recorded_stages(inventory, plan)
     return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
+
+
+def workload_figures(site: Site, summary: Summary) -> WorkloadFigures | None:
+    """What the tier can hold and carry for the site's workload; None for a site that states none."""
+    workload, hardware = site.validation.workload, hardware_of(site, summary)
+    if workload is None or not hardware.hosts:
+        return None
+    return figures(workload, site.validation.prices, site_shape(site.inventory, workload), hardware)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from ansible.module_utils.g35.plans import (
 from ansible.module_utils.g35.schema import dump, load
 
 from g35ctl.plan.switch.model import SwitchPlan
+from g35ctl.plan.workload.model import WorkloadFigures
 
 STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "validate")
 """Stages in order. ``target`` (boxes) and ``fabric`` (hosts) run side by side; ``connect`` waits for both."""
@@ -135,7 +136,8 @@ class Summary:
 class Plan:
     """Everything that should be. ``digest`` changes exactly when a host has to be touched: see plan/digest.py.
 
-    ``switches`` are rendered only: they are no hosts, take part in no stage and change no digest.
+    ``switches`` are rendered only: they are no hosts, take part in no stage and change no digest. ``workload`` is what
+    the tier can hold and carry, predicted, for sites that state a workload; it changes no digest either.
     """
 
     site: str
@@ -147,6 +149,7 @@ class Plan:
     digest: str = ""
     summary: Summary = field(default_factory=Summary)
     switches: tuple[SwitchPlan, ...] = ()
+    workload: WorkloadFigures | None = None
 
     def host(self, name: str) -> HostPlan:
         """The plan of one host. Raises KeyError."""

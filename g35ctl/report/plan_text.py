@@ -27,6 +27,8 @@ class Section:
 
 def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Section, ...]:
     """Everything the plan says, from the whole to the details. ``pending`` are the (host, stage) pairs to apply."""
+    from g35ctl.report.workload_text import workload_sections
+
     found = [
         Section("Plan", (), tuple((line,) for line in _headline(plan, pending))),
         Section(
@@ -73,6 +75,7 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             ("switch", "vendor", "model", "mtu", "ports", "ECN marking, bytes"),
             tuple(_switch(item) for item in plan.switches), frozenset({"mtu", "ports"}),
         ),
+        *workload_sections(plan.workload),
         Section("Disruptive steps (need --allow-disruptive where they hit something live)", (), _disruptive(plan)),
         Section("Warnings", (), tuple((warning,) for warning in plan.warnings)),
     ]  # fmt: skip

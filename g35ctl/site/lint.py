@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from g35ctl.site.lints import access, boxes, cache, flash, network, nvme, switches
+from g35ctl.site.lints import access, boxes, cache, flash, network, nvme, switches, workload
 from g35ctl.site.lints.context import Context
 from g35ctl.site.problems import Problem
 
-LINTS = (*access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *boxes.LINTS, *cache.LINTS, *switches.LINTS)
+LINTS = (
+    *access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *boxes.LINTS, *cache.LINTS, *switches.LINTS,
+    *workload.LINTS,
+)  # fmt: skip
 
 
 def lint(context: Context) -> list[Problem]:

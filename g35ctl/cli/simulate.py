@@ -1,0 +1,77 @@
+"""``g35ctl simulate``: the benchmark's table, predicted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from g35ctl.cli.common import (
+    SCHEMA_VERSION,
+    InventoryOption,
+    OutputOption,
+    inventory_of,
+    output_of,
+    print_data,
+    print_json,
+)
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if text and (not found or min(found) < 1 or max(found) > 100_000):
+        raise typer.BadParameter(f"{text!r} is not a list of whole numbers such as 8,16,32,48")
+    return found
+
+
+@app.command()
+def simulate(
+    ctx: typer.Context,
+    users: Annotated[str, typer.Option("--users", help="Active users, for example 8,16,32,48")] = "",
+    config: Annotated[Path | None, typer.Option("--config", help="A set-up in a file, instead of the site's")] = None,
+    published: Annotated[bool, typer.Option("--published", help="The published set-up, instead of the site's")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Same seed, same figures")] = 1,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Also change one input at a time and show what hangs on it")
+    ] = False,
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Predict the benchmark: the three cache paths at each number of users, in a discrete-event model.
+
+    Reads g35_validate.workload of the site and no host; docs/simulate.md says what is calibrated.
+    """
+    from g35ctl.engine.predict import file_inputs, site_inputs, with_users
+    from g35ctl.engine.predict import published as example
+    from g35ctl.report.plan_text import write
+    from g35ctl.report.simulation_text import sensitivity_sections, simulation_sections
+    from g35ctl.simulation.run import simulate as run
+    from g35ctl.simulation.sensitivity import sensitivity as vary
+
+    numbers, form = _numbers(users), output_of(ctx, output)
+    if config is not None and published:
+        raise typer.BadParameter("--config and --published name two set-ups; use one")
+    if config is not None:
+        name, inputs = file_inputs(config)
+    else:
+        name, inputs = site_inputs(example() if published else inventory_of(ctx, inventory))
+    inputs = with_users(inputs, numbers)
+    found = run(inputs, name, seed)
+    cases = vary(inputs, seed) if sensitivity else ()
+    if form == "text":
+        sections = [*simulation_sections(found), *(sensitivity_sections(cases) if cases else ())]
+        write(sections, sys.stdout)
+        return
+    document = {"ok": True, **found.to_json(), "sensitivity": [case.to_json() for case in cases]}
+    if form == "json":
+        print_json(document)
+    else:
+        print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}))
