@@ -36,6 +36,7 @@ VARIABLES: Mapping[str, tuple[type[BaseModel], str]] = {
     "g35_nvme": (model.Nvme, "all hosts, a group or a host"),
     "g35_storage": (model.Storage, "all hosts, a group or a host"),
     "g35_mooncake": (model.Mooncake, "all hosts, a group or a host; `version` the same everywhere"),
+    "g35_inference": (model.Inference, "all hosts, a group or a host of `gpu_hosts` and `routers`"),
     "g35_switch": (model.Switch, "each host of group `switches`"),
     "g35_validate": (model.Validation, "all hosts, the same everywhere"),
 }
@@ -47,6 +48,9 @@ ROLES = {
     "nvme_host": "connect",
     "kv_storage": "storage",
     "mooncake": "cache",
+    "inference_vllm": "inference",
+    "inference_sglang": "inference",
+    "inference_router": "inference",
     "validate": "probe",
     "switch_config": "switch",
 }
@@ -173,10 +177,11 @@ def variables_page() -> str:
         "## Variables of the roles",
         "",
         "The roles take their part of the plan: `g35_target_plan`, `g35_box_plan`, `g35_fabric_plan`,"
-        " `g35_connect_plan`, `g35_storage_plan`, `g35_cache_plan`, `g35_probe_plan` and `g35_switch_plan`. g35ctl"
-        " computes them from the variables above, under plain `ansible-playbook` too; their fields are in each role's"
-        " `meta/argument_specs.yml`. `g35_action` says what a role does (`preflight`, `apply`, `verify`, `drain`,"
-        " `remove`), and `g35_allow_disruptive` consents to changes that interrupt something live.",
+        " `g35_connect_plan`, `g35_storage_plan`, `g35_cache_plan`, `g35_inference_plan`, `g35_probe_plan` and"
+        " `g35_switch_plan`. g35ctl computes them from the variables above, under plain `ansible-playbook` too; their"
+        " fields are in each role's `meta/argument_specs.yml`. `g35_action` says what a role does"
+        " (`preflight`, `apply`, `verify`, `drain`, `remove`), and `g35_allow_disruptive` consents to changes that"
+        " interrupt something live.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -18,10 +18,11 @@ WAVES: tuple[tuple[str, ...], ...] = (
     ("connect",),
     ("storage",),
     ("cache",),
+    ("inference",),
     ("validate",),
 )
 #: stages that change hosts and are remembered in the ledger
-APPLIED = ("target", "fabric", "connect", "storage", "cache")
+APPLIED = ("target", "fabric", "connect", "storage", "cache", "inference")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from g35ctl.plan.digest import plan_digest
 from g35ctl.plan.disruptive import disruptive_steps
 from g35ctl.plan.fabric import plan_fabric
 from g35ctl.plan.files import with_files
+from g35ctl.plan.inference import Fleet, plan_inference
 from g35ctl.plan.model import STAGES, HostMemory, HostPlan, Plan, Summary
 from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign
 from g35ctl.plan.probe import Tier, plan_probe
@@ -45,7 +46,8 @@ def build(
     custody = custody or Custody(known_ownership or {})
     assignment = _assign(site, custody)
     context = Context(site, assignment.ownership, wheels or {}, paths or Paths(), keys or {}, custody)
-    hosts = _probes(context, tuple(_host(context, host) for host in site.hosts))
+    fleet = Fleet(context)
+    hosts = _probes(context, tuple(_host(context, host, fleet) for host in site.hosts))
     return Plan(
         site=site.identity.name,
         hosts=hosts,
@@ -85,11 +87,12 @@ def _assign(site: Site, custody: Custody) -> Assignment:
     return replace(found, ownership=tuple(replace(item, slot=slots[item.uuid]) for item in found.ownership))
 
 
-def _host(context: Context, host: SiteHost) -> HostPlan:
+def _host(context: Context, host: SiteHost, fleet: Fleet) -> HostPlan:
     """The stage plans of a host, each with its files; the probe comes later, when all stores are known. A host or box
     out of service has none."""
     if host.name in context.absent:
         return HostPlan(host.name)
+    cache = plan_cache(context, host)
     bare = HostPlan(
         host.name,
         target=plan_target(context, host),
@@ -97,7 +100,8 @@ def _host(context: Context, host: SiteHost) -> HostPlan:
         fabric=plan_fabric(context, host),
         connect=plan_connect(context, host),
         storage=plan_storage(context, host),
-        cache=plan_cache(context, host),
+        cache=cache,
+        inference=plan_inference(fleet, host, cache),
     )
     return with_files(bare, context.site, host)
 
@@ -124,6 +128,7 @@ def _stage_hosts(hosts: tuple[HostPlan, ...]) -> dict[str, tuple[str, ...]]:
         "connect": [host.name for host in hosts if host.connect is not None],
         "storage": [host.name for host in hosts if host.storage is not None],
         "cache": [host.name for host in hosts if host.cache is not None],
+        "inference": [host.name for host in hosts if host.inference is not None],
         "validate": [host.name for host in hosts if host.probe is not None],
     }
     return {stage: tuple(found[stage]) for stage in STAGES}

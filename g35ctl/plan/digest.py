@@ -21,7 +21,8 @@ def stage_digest(plan: Plan, host: str, stage: str) -> str:
 
 def host_digests(host: HostPlan) -> dict[str, str]:
     """Stage to digest, for every stage that is recorded (``preflight`` and ``validate`` are not: they hold nothing)."""
-    found = {stage: host_stage_digest(host, stage) for stage in ("target", "fabric", "connect", "storage", "cache")}
+    stages = ("target", "fabric", "connect", "storage", "cache", "inference")
+    found = {stage: host_stage_digest(host, stage) for stage in stages}
     return {stage: digest for stage, digest in found.items() if digest}
 
 

@@ -39,7 +39,11 @@ from g35ctl.errors import G35Error
 from g35ctl.plan.model import HostPlan
 from g35ctl.site.model import Site, SiteHost
 
-RENDERED = ("target", "fabric", "connect", "storage", "cache")
+RENDERED: Mapping[str, tuple[str, ...]] = {
+    **{stage: (stage,) for stage in ("target", "fabric", "connect", "storage", "cache")},
+    "inference": ("inference_vllm", "inference_sglang", "inference_router"),
+}
+"""Stage plan to the directories of templates that render it."""
 
 
 _NOT_IN_UNIT_NAMES = re.compile(r"^\.|[^A-Za-z0-9:_./]")
@@ -213,7 +217,7 @@ def render(stage: str, plan: Any, site: Site, host: SiteHost) -> tuple[tuple[Fil
                 entry.texts["name"](names, item),
                 entry.enabled,
                 entry.active,
-                tuple(path(names, item) for path in entry.restart_on),
+                tuple(path for text in entry.restart_on if (path := text(names, item))),
             )
             for entry in manifest.units
             for item in entry.items(names)
@@ -230,10 +234,12 @@ def render(stage: str, plan: Any, site: Site, host: SiteHost) -> tuple[tuple[Fil
 def with_files(plan: HostPlan, site: Site, host: SiteHost) -> HostPlan:
     """``plan`` with the rendered files and units of each of its stages."""
     changed: dict[str, Any] = {}
-    for stage in RENDERED:
+    for stage, directories in RENDERED.items():
         part = getattr(plan, stage)
         if part is not None:
-            files, units = render(stage, part, site, host)
+            rendered = [render(directory, part, site, host) for directory in directories]
+            files = tuple(file for found, _ in rendered for file in found)
+            units = tuple(unit for _, found in rendered for unit in found)
             if files or units:
                 changed[stage] = replace(part, files=files, units=units)
     return replace(plan, **changed) if changed else plan

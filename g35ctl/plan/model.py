@@ -20,15 +20,16 @@ from ansible.module_utils.g35.plans import (
     StoragePlan,
     TargetPlan,
 )
+from ansible.module_utils.g35.plans_inference import InferencePlan
 from ansible.module_utils.g35.schema import dump, load
 
 from g35ctl.plan.switch.model import SwitchPlan
 from g35ctl.plan.workload.model import WorkloadFigures
 
-STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "validate")
+STAGES = ("preflight", "target", "fabric", "connect", "storage", "cache", "inference", "validate")
 """Stages in order. ``target`` (boxes) and ``fabric`` (hosts) run side by side; ``connect`` waits for both."""
 
-StagePlan = TargetPlan | BoxPlan | FabricPlan | ConnectPlan | StoragePlan | CachePlan | ProbePlan
+StagePlan = TargetPlan | BoxPlan | FabricPlan | ConnectPlan | StoragePlan | CachePlan | InferencePlan | ProbePlan
 STAGE_PLANS: Mapping[str, type[StagePlan]] = {
     "target": TargetPlan,
     "box": BoxPlan,
@@ -36,6 +37,7 @@ STAGE_PLANS: Mapping[str, type[StagePlan]] = {
     "connect": ConnectPlan,
     "storage": StoragePlan,
     "cache": CachePlan,
+    "inference": InferencePlan,
     "probe": ProbePlan,
 }
 
@@ -66,6 +68,7 @@ class HostPlan:
     connect: ConnectPlan | None = None
     storage: StoragePlan | None = None
     cache: CachePlan | None = None
+    inference: InferencePlan | None = None
     probe: ProbePlan | None = None
 
     def stages(self) -> tuple[str, ...]:

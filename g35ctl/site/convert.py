@@ -28,6 +28,7 @@ VARIABLES: Mapping[str, Any] = {
     "g35_ports": tuple[model.HostPort, ...],
     "g35_storage": model.Storage,
     "g35_mooncake": model.Mooncake,
+    "g35_inference": model.Inference,
     "g35_validate": model.Validation,
     "g35_switch": model.Switch,
 }
@@ -39,7 +40,7 @@ RESERVED = {
     "g35_allow_disruptive": "set allow_disruptive in g35_site instead",
     **{
         f"g35_{stage}_plan": "computed by the planner; remove it from the inventory"
-        for stage in ("target", "box", "fabric", "connect", "storage", "cache", "probe", "switch")
+        for stage in ("target", "box", "fabric", "connect", "storage", "cache", "inference", "probe", "switch")
     },
 }
 

@@ -24,15 +24,16 @@ from g35ctl.site.box_model import (
     SpdkTarget,
 )
 from g35ctl.site.fields import AbsolutePath, Address, Name, NetDevice, Nqn, Strict, Subnet, TcpPort
+from g35ctl.site.inference_model import Inference
 from g35ctl.site.sizes import Bytes
 from g35ctl.site.workload_model import Prices, Workload
 
 __all__ = [
-    "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "RedfishPort", "RedfishService",
-    "SpdkTarget", "Strict", "Subnet",
+    "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "Inference", "RedfishPort",
+    "RedfishService", "SpdkTarget", "Strict", "Subnet",
 ]  # fmt: skip
 
-GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters", "switches")
+GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters", "routers", "switches")
 
 
 class SiteIdentity(Strict):
@@ -135,8 +136,6 @@ class HostPort(Strict):
     address: Address = Field(description="Its address on the rail")
 
 
-class Storage(Strict):
-    """``g35_storage``: file systems of owned namespaces, or local directories on a site without a box."""
 class StorageDirectory(Strict):
     """A local directory that stands in for a namespace."""
 
@@ -144,6 +143,8 @@ class StorageDirectory(Strict):
     size: Bytes = Field(gt=0, description="How much of its file system belongs to it")
 
 
+class Storage(Strict):
+    """``g35_storage``: file systems of owned namespaces, or local directories on a site without a box."""
 
     mount_root: AbsolutePath = Field("/var/lib/g35/flash", description="Directory below which namespaces are mounted")
     reserve_percent: int = Field(10, ge=1, le=50, description="Share of each file system the store may not use")
@@ -319,6 +320,7 @@ class SiteHost(Strict):
     nvme: Nvme = Field(default_factory=Nvme)
     storage: Storage = Field(default_factory=Storage)
     mooncake: Mooncake = Field(default_factory=Mooncake)
+    inference: Inference | None = None
 
 
 class Site(Strict):

@@ -25,6 +25,9 @@ options:
   cache:
     description: Plan of stage cache; left out when the host takes no part in it.
     type: dict
+  inference:
+    description: Plan of stage inference; left out when the host takes no part in it.
+    type: dict
 attributes:
   check_mode:
     description: Runs in check mode; it never changes anything.

@@ -19,7 +19,8 @@ version_added: "0.1.0"
 description:
   - Plans the site that the inventory describes, with the planner of the C(g35ctl) command line, and gives each host
     C(g35_target_plan), C(g35_box_plan), C(g35_fabric_plan), C(g35_connect_plan), C(g35_storage_plan),
-    C(g35_cache_plan) and C(g35_probe_plan) where it takes part in the stage; a switch gets C(g35_switch_plan).
+    C(g35_cache_plan), C(g35_inference_plan) and C(g35_probe_plan) where it takes part in the stage; a switch gets
+    C(g35_switch_plan).
   - The environment variable C(G35_PLAN_FILE) names a plan in JSON that is taken instead; C(g35ctl deploy) sets it, so
     that a run works from one plan throughout. Set to C(none), no plan is made and the roles take the variables as the
     inventory gives them.

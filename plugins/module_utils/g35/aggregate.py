@@ -17,7 +17,7 @@ from .host import Host, facts
 from .schema import SchemaError
 from .support import INSTALLERS, RDMA_ONLY, SUPPORTED, SYSTEMS, TOOLS, Tool
 
-STAGES = ("target", "fabric", "connect", "storage", "cache")
+STAGES = ("target", "fabric", "connect", "storage", "cache", "inference")
 
 Builder = Callable[[Host, Dict[str, Any]], Stage]
 

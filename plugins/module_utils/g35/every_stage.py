@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Mapping
 
 from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-not-found,unused-ignore]
 
-from . import cache, connect, fabric, storage, target
+from . import cache, connect, fabric, inference, storage, target
 from .aggregate import STAGES, Builder
 from .host import Host
 
@@ -19,6 +19,7 @@ BUILDERS: Dict[str, Builder] = {
     "connect": connect.build,
     "storage": storage.build,
     "cache": cache.build,
+    "inference": inference.build,
 }
 
 Act = Callable[[Host, Mapping[str, Dict[str, Any]], Callable[[str], Builder]], Dict[str, Any]]

@@ -72,6 +72,11 @@ TOOLS: Dict[str, Tuple[Tool, ...]] = {
         Tool("libnuma.so.1", "libnuma1", "numactl-libs", _library("libnuma.so.1")),
         Tool("libcurl.so.4", "libcurl4", "libcurl", _library("libcurl.so.4")),
     ),
+    # What engines need besides comes with their wheels or images; podman is asked for where an image is to run.
+    "inference": (
+        Tool("libibverbs.so.1", "libibverbs1", "libibverbs", _library("libibverbs.so.1")),
+        Tool("libnuma.so.1", "libnuma1", "numactl-libs", _library("libnuma.so.1")),
+    ),
 }
 
 #: only wanted when the transport is RDMA

@@ -28,7 +28,7 @@ def test_a_box_gets_its_roce_settings_in_stage_target(plan) -> None:
 
 def test_target_and_fabric_run_side_by_side_and_connect_waits_for_both() -> None:
     assert waves(STAGES) == (
-        ("preflight",), ("target", "fabric"), ("connect",), ("storage",), ("cache",), ("validate",),
+        ("preflight",), ("target", "fabric"), ("connect",), ("storage",), ("cache",), ("inference",), ("validate",),
     )  # fmt: skip
     assert waves(("fabric", "storage")) == (("fabric",), ("storage",))
 
@@ -37,8 +37,8 @@ def test_target_and_fabric_run_side_by_side_and_connect_waits_for_both() -> None
     ("first", "only", "skip", "chosen"),
     [
         ("", (), (), STAGES),
-        ("storage", (), (), ("preflight", "storage", "cache", "validate")),
-        ("storage", (), ("validate",), ("preflight", "storage", "cache")),
+        ("storage", (), (), ("preflight", "storage", "cache", "inference", "validate")),
+        ("storage", (), ("validate",), ("preflight", "storage", "cache", "inference")),
         ("", ("fabric", "target"), (), ("target", "fabric")),
         ("", (), ("preflight",), STAGES[1:]),
     ],

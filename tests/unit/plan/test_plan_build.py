@@ -195,6 +195,7 @@ def test_stages_list_their_hosts():
         "connect": ("gpu1", "gpu2"),
         "storage": ("gpu1", "gpu2"),
         "cache": ("gpu1", "gpu2"),
+        "inference": (),
         "validate": ("gpu1", "gpu2"),
     }
 
