@@ -193,7 +193,8 @@ class Deployment:
             if (storage := self.session.plan.host(name).storage) is not None
             for mount in storage.mounts
         }
-        save_ownership(self.session.state / "ownership.json", owners)
+        slots = {item.uuid: item.slot for item in self.session.plan.ownership if item.uuid in owners}
+        save_ownership(self.session.state / "ownership.json", owners, slots)
 
     def _account(self, stage: str, played: Played) -> None:
         for event in played.events:

@@ -168,12 +168,12 @@ def first_stage_to_apply(host: HostPlan, holding: Sequence[str]) -> str:
     return ""
 
 
-def save_ownership(path: Path, owners: dict[str, str]) -> None:
-    """Add decisions to the ownership record, ``{"namespaces": {uuid: owner}}``."""
+def save_ownership(path: Path, owners: dict[str, str], slots: dict[str, int] | None = None) -> None:
+    """Add decisions to the ownership record (plan/custody.py): owners, and the places of their stores, by UUID."""
     data = read_json(path, "ownership record")
-    known = dict(data.get("namespaces", {}))
-    if all(known.get(uuid) == owner for uuid, owner in owners.items()):
-        return
-    known.update(owners)
-    data["namespaces"] = known
-    write_atomically(path, data)
+    before = dict(data)
+    for name, decided in (("namespaces", owners), ("slots", slots or {})):
+        if decided:
+            data[name] = {**dict(data.get(name, {})), **decided}
+    if data != before:
+        write_atomically(path, data)

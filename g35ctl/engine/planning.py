@@ -17,7 +17,8 @@ from ansible.module_utils.g35.plans import Wheel
 
 from g35ctl.bundle.wheelhouse import default_directory, read
 from g35ctl.engine.folder import state_directory
-from g35ctl.engine.ledger import Ledger, content_digest, read_json
+from g35ctl.engine.ledger import Ledger, content_digest
+from g35ctl.engine.lifecycle.record import load_custody
 from g35ctl.errors import G35Error
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
@@ -41,11 +42,21 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
     """
     with _without_collections():
         site = load(inventory)
-        paths = controller_paths(inventory)
-        plan = build(site, known_ownership(inventory), _wheels(site, paths), paths, _keys(site))
-        plan = replace(plan, workload=workload_figures(site, plan.summary))
-        recorded = recorded_stages(inventory, plan)
-    return site, replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
+        return site, _plan(inventory, site)
+
+
+def plan_again(inventory: str, site: Site) -> Plan:
+    """Plan a site that is loaded already, from what is on record now. Raises G35Error when a record is damaged."""
+    with _without_collections():
+        return _plan(inventory, site)
+
+
+def _plan(inventory: str, site: Site) -> Plan:
+    paths, custody = controller_paths(inventory), load_custody(state_directory(inventory))
+    plan = build(site, None, _wheels(site, paths), paths, _keys(site), custody)
+    plan = replace(plan, workload=workload_figures(site, plan.summary))
+    recorded = recorded_stages(inventory, plan)
+    return replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
 
 
 def workload_figures(site: Site, summary: Summary) -> WorkloadFigures | None:
@@ -100,13 +111,6 @@ def controller_paths(inventory: str) -> Paths:
     path = Path(inventory).absolute()
     directory = path if path.is_dir() else path.parent
     return Paths(str(directory), str(default_directory("", "").parent))
-
-
-def known_ownership(inventory: str) -> Mapping[str, str]:
-    """Namespace UUID to owner, for what has been brought into service so far."""
-    data = read_json(state_directory(inventory) / "ownership.json", "ownership record")
-    found = data.get("namespaces", {})
-    return {str(uuid): str(owner) for uuid, owner in found.items()} if isinstance(found, dict) else {}
 
 
 def recorded_stages(inventory: str, plan: Plan) -> Recorded:

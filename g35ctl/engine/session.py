@@ -89,6 +89,13 @@ class Session:
             stream.write(json.dumps(record, sort_keys=True, default=dict) + "\n")
         self.display.task(event)
 
+    def replan(self) -> None:
+        """Plan again from what is on record now; what is played from here on works from that plan."""
+        from g35ctl.engine.planning import plan_again
+
+        self.plan = plan_again(self.inventory, self.site)
+        write_atomically(self.folder.plan, self.plan.to_json())
+
     def remember(self, host: str, stage: str, state: Any) -> None:
         """Keep what was read of a host's stage, newest last."""
         with self._guard:

@@ -1,0 +1,1 @@
+"""Acts on a fleet in service: drain, fail over, bring back, rebalance, remove, tear down."""
