@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from g35ctl.cli.common import (
 )
 from g35ctl.exits import Exit
 
+if TYPE_CHECKING:
+    from g35ctl.plan.model import Plan
+
 app = typer.Typer(rich_markup_mode=None)
 
 _INDENTED_UP_TO = 64  # hosts; the plan of a fleet is for programs, and indenting it takes longer than making it
@@ -27,13 +30,16 @@ _INDENTED_UP_TO = 64  # hosts; the plan of a fleet is for programs, and indentin
 @app.command()
 def plan(
     ctx: typer.Context,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show what would change against what is on record, instead of the plan")
+    ] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 10 when a deploy would have something to apply")
     ] = False,
     inventory: InventoryOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Show what would be: who owns what, paths, stores, memory, disruptive steps. Reads no host.
+    """Show what would be: who owns what, paths, stores, memory, predicted figures, disruptive steps. Reads no host.
 
     The JSON form is the whole plan; G35_PLAN_FILE takes it.
     """
@@ -43,6 +49,9 @@ def plan(
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
     made = make_plan(path)[1]
+    if diff:
+        _show_difference(path, made, form, exit_code)
+        return
     todo = pending(path, made)
     if form == "text":
         write(sections(made, todo), sys.stdout)
@@ -53,4 +62,20 @@ def plan(
         else:
             print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}))
     if exit_code and todo:
+        raise typer.Exit(int(Exit.CHANGES_PENDING))
+
+
+def _show_difference(inventory: str, made: Plan, form: str, exit_code: bool) -> None:
+    from g35ctl.engine.plan_diff import diff
+    from g35ctl.report.diff_text import diff_sections
+    from g35ctl.report.plan_text import write
+
+    found = diff(inventory, made)
+    if form == "text":
+        write(diff_sections(found), sys.stdout)
+    else:
+        document = {"ok": True, "changes_pending": found.pending, **found.to_json()}
+        text = {"schema_version": SCHEMA_VERSION, "failures": [], **document}
+        print_data(json.dumps(text, indent=2 if form == "json" else None))
+    if exit_code and found.pending:
         raise typer.Exit(int(Exit.CHANGES_PENDING))

@@ -118,6 +118,10 @@ class Ledger:
         """What is recorded of a host's stage."""
         return self._hosts.get(host, {}).get(stage)
 
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts of which something is recorded, sorted."""
+        return tuple(sorted(host for host, stages in self._hosts.items() if stages))
+
     def matches(self, host: HostPlan, stage: str, content: str) -> bool:
         """True when the stage was last applied from exactly this plan and content."""
         entry = self.entry(host.name, stage)

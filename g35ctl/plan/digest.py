@@ -11,7 +11,7 @@ from g35ctl.plan.model import HostPlan, Plan, StagePlan
 
 # What is known on the controller only, or asks nothing of a host that it did not ask before: a wheelhouse or a key file
 # that moved, one more subsystem of the site that the host has never been connected to, and whom a namespace came from.
-_LEFT_OUT = frozenset({"wheel_directory", "managed_nqns", "key_file", "controller_key_file", "previous_owners"})
+NOT_ASKED = frozenset({"wheel_directory", "managed_nqns", "key_file", "controller_key_file", "previous_owners"})
 
 
 def stage_digest(plan: Plan, host: str, stage: str) -> str:
@@ -50,4 +50,4 @@ def _digest(parts: Iterable[StagePlan | None]) -> str:
 
 
 def _members(value: Any) -> dict[str, Any]:
-    return {name: item for name, item in vars(value).items() if name not in _LEFT_OUT}
+    return {name: item for name, item in vars(value).items() if name not in NOT_ASKED}
