@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 import g35ctl  # noqa: E402, F401  (makes the shared code importable)
 from g35ctl.plan.model import STAGE_PLANS  # noqa: E402
 from g35ctl.plan.switch.model import SwitchPlan  # noqa: E402
+from g35ctl.report import monitoring  # noqa: E402
 from g35ctl.site import model  # noqa: E402
 from g35ctl.site.sizes import format_size, parse_size  # noqa: E402
 
@@ -37,6 +38,7 @@ VARIABLES: Mapping[str, tuple[type[BaseModel], str]] = {
     "g35_storage": (model.Storage, "all hosts, a group or a host"),
     "g35_mooncake": (model.Mooncake, "all hosts, a group or a host; `version` the same everywhere"),
     "g35_inference": (model.Inference, "all hosts, a group or a host of `gpu_hosts` and `routers`"),
+    "g35_metrics": (model.Metrics, "all hosts, a group or a host"),
     "g35_switch": (model.Switch, "each host of group `switches`"),
     "g35_validate": (model.Validation, "all hosts, the same everywhere"),
 }
@@ -266,9 +268,20 @@ def with_options(text: str, stage: str) -> str:
 def documents() -> Iterator[tuple[Path, str]]:
     """Every generated file and what it must hold."""
     yield ROOT / "docs" / "variables.md", variables_page()
+    for name, content in monitoring.files().items():
+        yield ROOT / "templates" / "monitoring" / name, content
+    page = ROOT / "docs" / "metrics.md"
+    yield page, with_metrics(page.read_text(encoding="utf-8"))
     for role, stage in ROLES.items():
         path = ROOT / "roles" / role / "meta" / "argument_specs.yml"
         yield path, with_options(path.read_text(encoding="utf-8"), stage)
+
+
+def with_metrics(text: str) -> str:
+    """docs/metrics.md with its table of metrics brought up to date."""
+    before, start, rest = text.partition("| metric | kind |")
+    _, blank, after = rest.partition("\n\n")
+    return before + monitoring.reference() + ("\n" + after if blank else "") if start else text
 
 
 def main(arguments: list[str]) -> int:

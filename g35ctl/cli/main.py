@@ -31,6 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Name the causes of what is wrong, with evidence and remedy"),
     "secrets": ("secrets", "Make, list and rotate the keys and passwords of a site"),
     "bundle": ("bundle", "Collect what hosts without internet need"),
+    "metrics": ("metrics", "Write the Grafana dashboard and the Prometheus alert rules"),
     "runs": ("runs", "List past runs"),
     "report": ("report", "Show or rebuild the report of a run"),
     "lab": ("lab", "The embedded virtual machine lab"),

@@ -29,6 +29,7 @@ VARIABLES: Mapping[str, Any] = {
     "g35_storage": model.Storage,
     "g35_mooncake": model.Mooncake,
     "g35_inference": model.Inference,
+    "g35_metrics": model.Metrics,
     "g35_validate": model.Validation,
     "g35_switch": model.Switch,
 }

@@ -14,6 +14,7 @@ from g35ctl.site.lint import lint
 from g35ctl.site.lints.context import Context
 from g35ctl.site.model import (
     Fabric,
+    Metrics,
     Mooncake,
     Nvme,
     Site,
@@ -34,7 +35,7 @@ loading = False
 _CLUSTER_WIDE = ("g35_site", "g35_fabric", "g35_validate")
 #: where an unusable key file is told
 KEY_PLACES = ("g35_nvme.authentication.key_file", "g35_nvme.authentication.controller_key_file")
-_PER_HOST = ("g35_ports", "g35_ebof", "g35_nvme", "g35_storage", "g35_mooncake", "g35_inference")
+_PER_HOST = ("g35_ports", "g35_ebof", "g35_nvme", "g35_storage", "g35_mooncake", "g35_metrics", "g35_inference")
 
 
 def load(inventory: str) -> Site:
@@ -194,6 +195,7 @@ class _Builder:
             nvme=values["g35_nvme"] or _DEFAULT_NVME,
             storage=values["g35_storage"] or _DEFAULT_STORAGE,
             mooncake=values["g35_mooncake"] or _DEFAULT_MOONCAKE,
+            metrics=values["g35_metrics"] or _DEFAULT_METRICS,
             inference=values["g35_inference"],
         )
 
@@ -211,3 +213,4 @@ def _is_switch(host: RawHost) -> bool:
 _DEFAULT_NVME = Nvme()
 _DEFAULT_STORAGE = Storage()
 _DEFAULT_MOONCAKE = Mooncake()
+_DEFAULT_METRICS = Metrics()

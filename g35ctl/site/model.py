@@ -220,6 +220,17 @@ class Mooncake(Strict):
     store: MooncakeStore = Field(default_factory=MooncakeStore, description="The stores")
 
 
+class Metrics(Strict):
+    """``g35_metrics``: a collector on hosts with data ports, for Prometheus (docs/metrics.md)."""
+
+    enabled: bool = Field(False, description="Whether hosts collect metrics for the node exporter")
+    directory: AbsolutePath = Field(
+        "/var/lib/prometheus/node-exporter", description="Directory of its textfile collector; Debian's is the default"
+    )
+    interval: int = Field(30, ge=5, le=3600, description="Time between two collections, seconds")
+    drift_interval: int = Field(300, ge=30, le=86400, description="Time between two looks for drift, seconds")
+
+
 class Validation(Strict):
     """``g35_validate``: the final stage."""
 
@@ -320,6 +331,7 @@ class SiteHost(Strict):
     nvme: Nvme = Field(default_factory=Nvme)
     storage: Storage = Field(default_factory=Storage)
     mooncake: Mooncake = Field(default_factory=Mooncake)
+    metrics: Metrics = Field(default_factory=Metrics)
     inference: Inference | None = None
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import os
 from typing import Any, Callable, Dict, List, Optional
 
-from . import dcb, network, nics
+from . import dcb, metrics_unit, network, nics
 from .converge import Change, Finding, Stage
 from .fabric_port import DataPort, differs
 from .host import Host
@@ -40,7 +40,7 @@ class FabricStage(Stage):
         self.wait = wait
         self._lldpad_seen: Optional[str] = None
         self.rdma = plan.transport == "rdma"
-        carried = nics.MODULES + ("fabric_port", "fabric")
+        carried = nics.MODULES + metrics_unit.MODULES + ("fabric_port", "fabric")
         self.files = plan.files + (boot_files("fabric", plan, carried) if boots else ())
         self.ports = [DataPort(host, plan, port) for port in plan.ports]
 
@@ -151,7 +151,7 @@ class FabricStage(Stage):
         for port in self.ports:
             todo += port.changes(state["ports"][port.name])
         files = file_changes(self.host, self.files)
-        todo += files
+        todo += files + metrics_unit.left_over(self.host, self.plan.units)
         for key, value in self._sysctls().items():
             if state["sysctl"].get(key) != value:
                 todo.append(Change(key, state["sysctl"].get(key, ""), value, self._writer(_proc(key), value)))
@@ -172,7 +172,7 @@ class FabricStage(Stage):
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         """Units and files, then each port's part of the contract. The MTU stays: others may rely on it."""
-        todo = removal_changes(self.host, self.files, self.plan.units)
+        todo = metrics_unit.output_removal(self.host) + removal_changes(self.host, self.files, self.plan.units)
         for port in self.ports if self.rdma else ():
             todo += port.removal(state["ports"][port.name])
         return todo
