@@ -14,14 +14,21 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def validate(
     ctx: typer.Context,
-    suite: Annotated[list[str] | None, typer.Option("--suite", help="functional or all (repeatable)")] = None,
+    suite: Annotated[
+        list[str] | None, typer.Option("--suite", help="functional, fabric, storage, store or all (repeatable)")
+    ] = None,
+    write_namespace: Annotated[
+        list[str] | None,
+        typer.Option("--write-namespace", help="UUID of a namespace on which writing is measured too (repeatable)"),
+    ] = None,
     forks: Annotated[int | None, typer.Option("--forks", min=1, help="Hosts worked on at a time")] = None,
     inventory: InventoryOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Read the whole site back, write and read values through flash, judge, and write a report.
+    """Read the whole site back, write and read values through flash, measure, judge, and write a report.
 
-    Changes nothing. Exit 7 when a check fails, 5 when hosts do not answer.
+    Suites run in order and stop at the first that fails. Nothing is changed. Exit 7 when a check fails, 1 when a suite
+    could not be run, 5 when hosts do not answer.
     """
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
@@ -36,7 +43,7 @@ def validate(
     form = output_of(ctx, output)
     display = make_display(form)
     with open_session(path, "validate", display, forks=forks) as session:
-        done, proof = run(session, names)
+        done, proof = run(session, names, tuple(write_namespace or ()))
         conclusion = conclude(session, done, proof.verdicts)
         display.end()
     report_conclusion(conclusion, form, f"g35ctl -i {path} validate")

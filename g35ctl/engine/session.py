@@ -79,9 +79,13 @@ class Session:
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def play(self, play: Play) -> Played:
-        """Run a playbook; its events go to events.jsonl, the display, and what modules read to ``states``."""
-        return run_play(play, self.folder, self.state, self.inventory, self._on_event, self.interrupt.requested)
+    def play(self, play: Play, *, to_the_end: bool = False) -> Played:
+        """Run a playbook; its events go to events.jsonl, the display, and what modules read to ``states``.
+
+        ``to_the_end`` is for what puts things back: it is begun, and goes on, although the user asked to stop.
+        """
+        stopping = (lambda: False) if to_the_end else self.interrupt.requested
+        return run_play(play, self.folder, self.state, self.inventory, self._on_event, stopping)
 
     def _on_event(self, event: TaskEvent) -> None:
         record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.record()}

@@ -10,6 +10,7 @@ from g35ctl.engine.run import Failure, StageResult
 from g35ctl.engine.session import Session
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
+from g35ctl.validate import bench_fabric, bench_storage, bench_store
 from g35ctl.validate.verdict import Verdict
 
 
@@ -22,9 +23,15 @@ class Suite:
     run: Callable[[Session], Proof]
 
 
+#: Each suite is one line here, in running order. A further one needs a function from a Session to a Proof.
 SUITES: Mapping[str, Suite] = {
     suite.name: suite
-    for suite in (Suite("functional", "the tier is what was planned, and values come back equal from flash", prove),)
+    for suite in (
+        Suite("functional", "the tier is what was planned, and values come back equal from flash", prove),
+        Suite("fabric", "pairs of hosts, and many into one, get what their ports are rated for", bench_fabric.run),
+        Suite("storage", "namespaces alone and all at once give what they are rated for", bench_storage.run),
+        Suite("store", "the KV pool gives values back equal and fast, from memory and from flash", bench_store.run),
+    )
 }
 ALL = "all"
 

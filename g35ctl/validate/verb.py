@@ -12,14 +12,18 @@ from g35ctl.engine.session import Session
 from g35ctl.engine.stages import participants
 from g35ctl.exits import Exit
 from g35ctl.validate import suites
+from g35ctl.validate.bench_storage import check_named, with_named
 
 
-def validate(session: Session, names: Sequence[str]) -> tuple[Run, Proof]:
+def validate(session: Session, names: Sequence[str], write_namespaces: Sequence[str] = ()) -> tuple[Run, Proof]:
     """Run the named suites on the session's site; the run as it ended, and what was judged.
 
-    Raises G35Error (usage) for an unknown suite, before anything is done.
+    ``write_namespaces`` (UUIDs) are added to those that the site names. Raises G35Error (usage) for an unknown suite or
+    namespace, before anything is done.
     """
     chosen = suites.select(names)
+    session.site = with_named(session.site, write_namespaces)
+    check_named(session.plan, session.site)
     hosts = participants(session.plan, "preflight")
     title = f"validation of site {session.plan.site}: {', '.join(suite.name for suite in chosen)}"
     session.display.begin(title, ("validate",), hosts)

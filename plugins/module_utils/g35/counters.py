@@ -23,6 +23,11 @@ _ETHTOOL = re.compile(
 )
 
 
+def speeds(host: Host, ports: Sequence[FabricPort]) -> Dict[str, int]:
+    """Per network device its speed, Mb/s; 0 where the driver does not tell (virtual devices say -1)."""
+    return {port.netdev: _number(host, "/sys/class/net/%s/speed" % port.netdev) for port in ports}
+
+
 def read_counters(host: Host, ports: Sequence[FabricPort]) -> Dict[str, Dict[str, Any]]:
     """Per network device: ``ethtool``, ``rdma`` (hw_counters of port 1), ``roce_bytes`` moved where the NIC counts
     them, and ``link`` (carrier changes and errors). Raises nothing: what cannot be read is left out."""

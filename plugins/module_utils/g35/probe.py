@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
 from typing import Any, Dict, List, Optional
 
 from . import kvprobe
@@ -23,7 +24,7 @@ def run(host: Host, plan: ProbePlan, action: str, token: str, writer: str, secon
     ``token`` names the validation run, ``writer`` this host; ``seconds`` bounds how long a write waits for flash.
     Raises ProbeFailed.
     """
-    devices = _devices(host, plan)
+    found = devices(host, plan)
     job = {
         "action": action,
         "token": token,
@@ -31,7 +32,7 @@ def run(host: Host, plan: ProbePlan, action: str, token: str, writer: str, secon
         "seconds": seconds,
         "local_address": plan.local_address,
         "protocol": plan.protocol,
-        "devices": ",".join(devices),
+        "devices": ",".join(found),
         "master_rpc": plan.master_rpc,
         "master_admin": plan.master_admin,
         "segments": {owner: list(names) for owner, names in plan.segments.items()},
@@ -40,7 +41,7 @@ def run(host: Host, plan: ProbePlan, action: str, token: str, writer: str, secon
         "bucket_size": plan.bucket_size,
         "keys": plan.keys,
     }
-    result = host.run(command(plan, job), stdin=_script(), timeout=seconds + 600)
+    result = host.run(command(plan, job), stdin=source(kvprobe), timeout=seconds + 600)
     answer = _answer(result.out)
     if answer is None:
         words = [line for line in result.err.splitlines() if line.strip()][-3:]
@@ -69,7 +70,8 @@ def command(plan: ProbePlan, job: Dict[str, Any]) -> List[str]:
     )
 
 
-def _devices(host: Host, plan: ProbePlan) -> List[str]:
+def devices(host: Host, plan: ProbePlan) -> List[str]:
+    """RDMA devices that carry the data, in the plan's order; none with tcp. Raises ProbeFailed."""
     if plan.protocol != "rdma":
         return []
     found = {netdev: device_of(host, netdev) for netdev in plan.devices}
@@ -79,9 +81,10 @@ def _devices(host: Host, plan: ProbePlan) -> List[str]:
     return [str(found[netdev]) for netdev in plan.devices]
 
 
-def _script() -> str:
-    loader = getattr(kvprobe, "__loader__", None)
-    return str(loader.get_source(kvprobe.__name__)) if loader is not None else ""
+def source(module: ModuleType) -> str:
+    """The text of a module that came with this one, to be run in Mooncake's environment."""
+    loader = getattr(module, "__loader__", None)
+    return str(loader.get_source(module.__name__)) if loader is not None else ""
 
 
 def _answer(out: str) -> Optional[Dict[str, Any]]:

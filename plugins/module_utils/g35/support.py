@@ -79,5 +79,11 @@ TOOLS: Dict[str, Tuple[Tool, ...]] = {
     ),
 }
 
+#: what the benchmark suites drive; a deploy needs none of it
+BENCH_TOOLS: Dict[str, Tool] = {
+    "perftest": Tool("ib_write_bw", "perftest", "perftest"),
+    "fio": Tool("fio", "fio", "fio"),
+}
+
 #: only wanted when the transport is RDMA
 RDMA_ONLY = ("rdma",)
