@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ from g35ctl.exits import Exit
 
 if TYPE_CHECKING:
     from g35ctl.plan.model import Plan
+    from g35ctl.site.model import Site
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,6 +35,16 @@ def plan(
     diff: Annotated[
         bool, typer.Option("--diff", help="Show what would change against what is on record, instead of the plan")
     ] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Show what each tier finds of a recorded trace, instead of the plan")
+    ] = None,
+    block_tokens: Annotated[int, typer.Option("--block-tokens", min=1, help="Tokens of a block in the trace")] = 512,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Show what each tier finds of a recorded trace, instead of the plan")
+    ] = None,
+    block_tokens: Annotated[
+        int, typer.Option("--block-tokens", min=1, help="Tokens of a block in the trace")
+    ] = 512,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 10 when a deploy would have something to apply")
     ] = False,
@@ -48,7 +60,10 @@ def plan(
 
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
-    made = make_plan(path)[1]
+    site, made = make_plan(path)
+    if trace is not None:
+        _show_curve(site, made, trace, block_tokens, form)
+        return
     if diff:
         _show_difference(path, made, form, exit_code)
         return
@@ -63,6 +78,19 @@ def plan(
             print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}))
     if exit_code and todo:
         raise typer.Exit(int(Exit.CHANGES_PENDING))
+
+
+def _show_curve(site: Site, made: Plan, trace: Path, block_tokens: int, form: str) -> None:
+    from g35ctl.engine.hitrate import site_curve
+    from g35ctl.report.plan_text import write
+    from g35ctl.report.workload_text import curve_sections
+
+    found = site_curve(site, made, trace, block_tokens)
+    if form == "text":
+        write(curve_sections(found), sys.stdout)
+    else:
+        text = {"schema_version": SCHEMA_VERSION, "failures": [], "ok": True, "predicted": True, **found.to_json()}
+        print_data(json.dumps(text, indent=2 if form == "json" else None))
 
 
 def _show_difference(inventory: str, made: Plan, form: str, exit_code: bool) -> None:

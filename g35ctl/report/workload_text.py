@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from g35ctl.engine.hitrate import HitCurve
 from g35ctl.plan.workload.model import CostFigures, LinkFigures, PathFigures, Range, TierFigures, WorkloadFigures
 from g35ctl.report.plan_text import Section
 from g35ctl.site.sizes import format_size
@@ -85,4 +86,31 @@ def _link(item: LinkFigures) -> tuple[str, ...]:
         f"{item.available / GB:,.0f}" if known else "not known",
         f"{item.requests:,.1f} requests/s" if known else "",
         "" if item.fits else "too narrow",
+    )  # fmt: skip
+
+
+def curve_sections(found: HitCurve) -> tuple[Section, ...]:
+    """Hit rate against capacity on a trace."""
+    return (
+        Section(
+            f"Trace {found.trace} (predicted by kvcache-simulator)", (),
+            (
+                (
+                    f"{found.requests:,} requests of {found.mean_tokens:,.0f} tokens on average, blocks of"
+                    f" {found.block_tokens} tokens, {found.bytes_per_token:,.0f} bytes per token",
+                ),
+                (f"an unlimited cache finds {found.ceiling:.2%}; measured over the second half of the requests",),
+            ),
+        ),
+        Section(
+            "Hit rate against capacity", ("tier", "bytes", "LRU", "best possible", ""),
+            tuple(
+                (
+                    item.name, format_size(item.size), f"{item.lru:.2%}", f"{item.optimal:.2%}",
+                    "" if item.full else "holds the whole trace",
+                )
+                for item in found.points
+            ),
+            frozenset({"bytes", "LRU", "best possible"}),
+        ),
     )  # fmt: skip
