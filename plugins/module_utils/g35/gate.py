@@ -16,6 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from .bench_jobs import GatePlan
 
 _LINE = 65536
+#: how long a gate that was there and is gone is looked for, seconds
+GONE = 10.0
 
 
 class GateLost(Exception):
@@ -59,9 +61,14 @@ class Keeper:
 
     def stop(self) -> None:
         """Close the gate; whoever waits is let go."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            try:
+                # Closing alone leaves a thread in accept, and the port open with it.
+                listening.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            listening.close()
         with self._changed:
             self._open.update(self._came)
             self._changed.notify_all()
@@ -145,6 +152,7 @@ class Gate:
         self.sleep = sleep
         self.clock = clock
         self.keeper = Keeper(plan, stopped) if plan.conductor == member else None
+        self._met = False
 
     def start(self) -> None:
         """Begin to keep the gate where this member does. Raises GateLost."""
@@ -177,7 +185,15 @@ class Gate:
         while self.clock() < until and not self.stopped():
             try:
                 answer = self._ask({"name": name, "payload": payload or {}, "patience": patience}, patience + 30.0)
+                self._met = True
                 return dict(answer["came"])
+            except ConnectionRefusedError as error:
+                # Before the first meeting the keeper may be late; after it, it has gone.
+                told = str(error)
+                if self._met:
+                    until = min(until, self.clock() + GONE)
+                    self._met = False
+                self.sleep(1.0)
             except (OSError, ValueError, LookupError) as error:
                 # The keeper may have come later than we have, or the connection was lost: coming twice is harmless.
                 told = str(error) or type(error).__name__

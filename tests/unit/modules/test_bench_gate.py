@@ -89,6 +89,19 @@ def test_a_gate_that_is_not_there_says_which_ports_to_open() -> None:
             Gate(plan, "a", sleep=lambda _: None, clock=lambda: float(next(seconds))).meet("round")
 
 
+def test_a_gate_that_has_gone_is_not_looked_for_long() -> None:
+    plan = GatePlan("127.0.0.1", 0, "t", "gpu1", ("a",), ("127.0.0.1",), patience=600)
+    keeper = Keeper(plan)
+    keeper.start()
+    seconds = iter(range(1000))
+    gate = Gate(replace(plan, port=keeper.address[1]), "a", sleep=lambda _: None, clock=lambda: float(next(seconds)))
+    assert gate.meet("first") == {"a": {}}
+    keeper.stop()
+    with pytest.raises(GateLost):
+        gate.meet("second")
+    assert next(seconds) < 100
+
+
 def test_a_stopped_member_does_not_wait() -> None:
     plan = GatePlan("127.0.0.1", 0, "t", "a", ("a", "b"), ("127.0.0.1",), patience=600)
     gate = Gate(plan, "a", stopped=lambda: True)
