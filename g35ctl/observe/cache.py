@@ -46,4 +46,8 @@ def _pool(item: Reader) -> Pool:
         file_used=metrics.optional_integer("file_allocated"),
         keys=metrics.optional_integer("keys"),
         clients=metrics.optional_integer("clients"),
+        gets=metrics.optional_integer("gets"),
+        gets_found=metrics.optional_integer("gets_found"),
+        file_hit_bytes=metrics.optional_integer("file_hit_bytes"),
+        memory_hit_bytes=metrics.optional_integer("memory_hit_bytes"),
     )

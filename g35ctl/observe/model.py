@@ -118,7 +118,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class Pool:
-    """What the master says. ``file_capacity`` is the flash of all stores together, bytes; None where not told."""
+    """What the master says. ``file_capacity`` is the flash of all stores together, bytes; ``gets`` counts questions for
+    a key and ``gets_found`` those that had an answer, both since it started; None where not told."""
 
     role: str
     ready: bool
@@ -127,6 +128,10 @@ class Pool:
     file_used: int | None = None
     keys: int | None = None
     clients: int | None = None
+    gets: int | None = None
+    gets_found: int | None = None
+    file_hit_bytes: int | None = None
+    memory_hit_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from g35ctl.exits import Exit
@@ -20,18 +21,21 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class BoxStatus:
-    """A box: how many of its namespaces are exported on every portal, and to their owner alone."""
+    """A box: how many of its namespaces are exported on every portal, and to their owner alone; and who owns how many
+    of them."""
 
     name: str
     reached: bool
     namespaces: int
     exported: int
     fenced: int
+    owners: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class HostStatus:
-    """A host: paths, mounts and stores, as they are and as planned; flash in bytes, None where not read."""
+    """A host: paths, mounts and stores, as they are and as planned; flash in bytes, None where not read. ``roce_bytes``
+    is what RDMA moved since its ports came up, ``roce_rate`` bytes per second since the look before."""
 
     name: str
     reached: bool
@@ -44,11 +48,14 @@ class HostStatus:
     flash_size: int | None
     flash_used: int | None
     master: bool
+    roce_bytes: int | None = None
+    roce_rate: float | None = None
 
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """The KV pool as the master tells it; bytes."""
+    """The KV pool as the master tells it; bytes. ``hit_rate`` is the share of questions for a key that had an answer:
+    since the look before, else since the master started. Rates are bytes per second since the look before."""
 
     role: str
     ready: bool
@@ -59,6 +66,13 @@ class PoolStatus:
     file_capacity_planned: int
     file_used: int | None
     keys: int | None
+    gets: int | None = None
+    gets_found: int | None = None
+    file_hit_bytes: int | None = None
+    memory_hit_bytes: int | None = None
+    hit_rate: float | None = None
+    file_rate: float | None = None
+    memory_rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +91,16 @@ class Status:
 
     @property
     def exit_code(self) -> Exit:
-        """0 healthy, 5 when a host did not answer, 1 when something else is wrong."""
+        """0 healthy, also with warnings; 5 when a host did not answer, 1 when something else is wrong."""
         if not all([item.reached for item in self.boxes] + [item.reached for item in self.hosts]):
             return Exit.UNREACHABLE
         failed = self.unread or any(item.grade is Grade.FAIL for item in self.problems)
         return Exit.DEPLOY_FAILED if failed else Exit.OK
+
+    @property
+    def warnings(self) -> int:
+        """Verdicts that hold, but should be known."""
+        return sum(item.grade is Grade.WARN for item in self.problems)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document, in the form that every verb uses."""
@@ -140,7 +159,16 @@ def _box(look: Look, name: str) -> BoxStatus:
         namespaces=len(target.namespaces),
         exported=_passed(look, name, "target.export"),
         fenced=_passed(look, name, "target.fence"),
+        owners=_owners(look, name),
     )
+
+
+def _owners(look: Look, box: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in look.plan.ownership:
+        if item.box == box:
+            found[item.owner] = found.get(item.owner, 0) + 1
+    return found
 
 
 def _host(look: Look, name: str) -> HostStatus:
@@ -160,7 +188,46 @@ def _host(look: Look, name: str) -> HostStatus:
         flash_size=sum(item.size for item in mounted) if mounted else None,
         flash_used=sum(item.size - item.free for item in mounted) if mounted else None,
         master=plan.cache is not None and plan.cache.master is not None,
+        roce_bytes=_moved(look, name),
     )
+
+
+def _moved(look: Look, name: str) -> int | None:
+    told = [port.roce_bytes for port in look.counters.get(name, ()) if port.roce_bytes is not None]
+    return sum(told) if told else None
+
+
+def with_rates(before: Status, after: Status) -> Status:
+    """``after`` with what happened since ``before``: throughput, and the hit rate of that time. Pure.
+
+    A counter that went backwards (a restart) gives no rate.
+    """
+    seconds = (datetime.fromisoformat(after.taken) - datetime.fromisoformat(before.taken)).total_seconds()
+    if seconds <= 0:
+        return after
+    earlier = {host.name: host.roce_bytes for host in before.hosts}
+    hosts = tuple(
+        replace(host, roce_rate=_rate(earlier.get(host.name), host.roce_bytes, seconds)) for host in after.hosts
+    )
+    pool, old = after.pool, before.pool
+    if pool is not None and old is not None:
+        asked, found = _grown(old.gets, pool.gets), _grown(old.gets_found, pool.gets_found)
+        pool = replace(
+            pool,
+            hit_rate=found / asked if asked and found is not None else pool.hit_rate if asked is None else None,
+            file_rate=_rate(old.file_hit_bytes, pool.file_hit_bytes, seconds),
+            memory_rate=_rate(old.memory_hit_bytes, pool.memory_hit_bytes, seconds),
+        )
+    return replace(after, hosts=hosts, pool=pool)
+
+
+def _grown(before: int | None, after: int | None) -> int | None:
+    return after - before if before is not None and after is not None and after >= before else None
+
+
+def _rate(before: int | None, after: int | None, seconds: float) -> float | None:
+    grown = _grown(before, after)
+    return None if grown is None else grown / seconds
 
 
 def _pool(look: Look, pool: Pool) -> PoolStatus:
@@ -180,6 +247,11 @@ def _pool(look: Look, pool: Pool) -> PoolStatus:
         file_capacity_planned=sum(item.capacity for item in stores),
         file_used=pool.file_used,
         keys=pool.keys,
+        gets=pool.gets,
+        gets_found=pool.gets_found,
+        file_hit_bytes=pool.file_hit_bytes,
+        memory_hit_bytes=pool.memory_hit_bytes,
+        hit_rate=pool.gets_found / pool.gets if pool.gets and pool.gets_found is not None else None,
     )
 
 
@@ -187,22 +259,24 @@ def lines(status: Status) -> list[str]:
     """The screen as plain lines."""
     word = {Exit.OK: "HEALTHY", Exit.UNREACHABLE: "NOT FULLY READ"}.get(status.exit_code, "NOT HEALTHY")
     emulated = ", emulated fabric" if status.emulated else ""
-    told = [f"{word}: site {status.site}, {status.transport}{emulated}, {status.taken}", ""]
+    warned = f", {status.warnings} warning{'s' * (status.warnings > 1)}" if status.warnings else ""
+    told = [f"{word}{warned}: site {status.site}, {status.transport}{emulated}, {status.taken}", ""]
     told += _table(
-        ("BOX", "NAMESPACES", "EXPORTED", "FENCED"),
+        ("BOX", "NAMESPACES", "EXPORTED", "FENCED", "OWNERS"),
         [
             (
                 box.name,
                 str(box.namespaces),
                 *((str(box.exported), str(box.fenced)) if box.reached else ("no answer", "")),
+                _owner_list(box.owners),
             )
             for box in status.boxes
         ],
     )
     told += _table(
-        ("HOST", "PATHS", "MOUNTS", "FLASH USED", "STORES", "ROLE"), [_host_row(host) for host in status.hosts]
+        ("HOST", "PATHS", "MOUNTS", "FLASH USED", "STORES", "RDMA", "ROLE"), [_host_row(host) for host in status.hosts]
     )
-    told.append(_pool_line(status.pool))
+    told += _pool_lines(status.pool)
     told += [f"not read: {item}" for item in status.unread]
     told += _problem_lines([item for item in status.problems if item.check != "host.reached" or not status.unread])
     return told
@@ -229,10 +303,19 @@ def _problem_lines(problems: Sequence[Verdict]) -> list[str]:
     return told
 
 
+def _owner_list(owners: Mapping[str, int]) -> str:
+    listed = [f"{owner} {count}" for owner, count in sorted(owners.items())[:8]]
+    return ", ".join(listed) + (f" and {len(owners) - 8} more" if len(owners) > 8 else "")
+
+
+def _speed(rate: float | None) -> str:
+    return "-" if rate is None else f"{format_size(round(rate))}/s"
+
+
 def _host_row(host: HostStatus) -> tuple[str, ...]:
     role = "master" if host.master else ""
     if not host.reached:
-        return (host.name, "no answer", "", "", "", role)
+        return (host.name, "no answer", "", "", "", "", role)
     used = "-"
     if host.flash_size is not None and host.flash_used is not None:
         used = f"{format_size(host.flash_used)} of {format_size(host.flash_size)}"
@@ -242,21 +325,31 @@ def _host_row(host: HostStatus) -> tuple[str, ...]:
         f"{host.mounted}/{host.mounts}",
         used,
         f"{host.stores_healthy}/{host.stores} healthy",
+        _speed(host.roce_rate),
         role,
     )
 
 
-def _pool_line(pool: PoolStatus | None) -> str:
+def _pool_lines(pool: PoolStatus | None) -> list[str]:
     if pool is None:
-        return "POOL  the master does not answer"
+        return ["POOL  the master does not answer"]
     ready = "ready" if pool.ready else "not ready"
     capacity = "?" if pool.file_capacity is None else format_size(pool.file_capacity)
     used = "?" if pool.file_used is None else format_size(pool.file_used)
-    return (
+    now = pool.file_rate is not None or pool.memory_rate is not None
+    hits = "nothing asked" if pool.hit_rate is None else f"{pool.hit_rate:.1%} of questions found"
+    served = f"from flash {_speed(pool.file_rate)}, from memory {_speed(pool.memory_rate)}"
+    if not now:
+        totals = [
+            format_size(item) if item is not None else "?" for item in (pool.file_hit_bytes, pool.memory_hit_bytes)
+        ]
+        served = f"from flash {totals[0]}, from memory {totals[1]}"
+    return [
         f"POOL  master {pool.role or 'without role'}, {ready}; segments {pool.segments}/{pool.segments_planned}"
         f" over {' and '.join(pool.protocols) or 'nothing'}; flash {used} used of {capacity}"
-        f" (planned {format_size(pool.file_capacity_planned)}); keys {'?' if pool.keys is None else pool.keys}"
-    )
+        f" (planned {format_size(pool.file_capacity_planned)}); keys {'?' if pool.keys is None else pool.keys}",
+        f"READS {'since the look before' if now else 'since the master started'}: {hits}; {served}",
+    ]
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -6,8 +6,8 @@ Takes no lock and leaves no run behind, so that it can be used while a deploy is
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from g35ctl.engine.reading import read_back
 from g35ctl.engine.run import Failure, StageResult
 from g35ctl.engine.session import Interrupt, Session
 from g35ctl.engine.stages import participants
-from g35ctl.observe import readings
+from g35ctl.observe import details, readings
+from g35ctl.observe.details import PortCounters
 from g35ctl.observe.readings import Readings
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
@@ -37,6 +38,8 @@ class Look:
     verdicts: tuple[Verdict, ...]
     failures: tuple[Failure, ...]
     taken: datetime
+    counters: Mapping[str, tuple[PortCounters, ...]] = field(default_factory=dict)
+    """Counters of each host's data ports."""
 
 
 class Silent:
@@ -75,4 +78,5 @@ def look(inventory: str, *, forks: int | None = None) -> Look:
             raise KeyboardInterrupt
     verdicts = judge(plan, session.states, reading.findings, None)
     answered = {host: state for host, state in session.states.items() if host in reading.findings}
-    return Look(site, plan, readings.read(plan, answered), verdicts, reading.failures, taken)
+    counters = details.read(answered).counters
+    return Look(site, plan, readings.read(plan, answered), verdicts, reading.failures, taken, counters)

@@ -29,6 +29,10 @@ METRICS = {
     "evictions_attempted": "master_attempted_evictions_total",
     "file_hits": "file_cache_hit_nums_",
     "memory_hits": "mem_cache_hit_nums_",
+    "gets": "total_get_nums_",
+    "gets_found": "valid_get_nums_",
+    "file_hit_bytes": "file_cache_hit_bytes_total",
+    "memory_hit_bytes": "mem_cache_hit_bytes_total",
 }
 
 
