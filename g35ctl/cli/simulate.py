@@ -38,6 +38,9 @@ def simulate(
     users: Annotated[str, typer.Option("--users", help="Active users, for example 8,16,32,48")] = "",
     config: Annotated[Path | None, typer.Option("--config", help="A set-up in a file, instead of the site's")] = None,
     published: Annotated[bool, typer.Option("--published", help="The published set-up, instead of the site's")] = False,
+    against: Annotated[
+        str, typer.Option("--against", metavar="RUN", help="Set the prediction beside the serving figures of a run")
+    ] = "",
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same figures")] = 1,
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also change one input at a time and show what hangs on it")
@@ -49,10 +52,11 @@ def simulate(
 
     Reads g35_validate.workload of the site and no host; docs/simulate.md says what is calibrated.
     """
-    from g35ctl.engine.predict import file_inputs, site_inputs, with_users
+    from g35ctl.engine.predict import file_inputs, measured_run, site_inputs, with_users
     from g35ctl.engine.predict import published as example
     from g35ctl.report.plan_text import write
-    from g35ctl.report.simulation_text import sensitivity_sections, simulation_sections
+    from g35ctl.report.simulation_text import compared_sections, sensitivity_sections, simulation_sections
+    from g35ctl.simulation.compare import as_measured, compare
     from g35ctl.simulation.run import simulate as run
     from g35ctl.simulation.sensitivity import sensitivity as vary
 
@@ -64,14 +68,19 @@ def simulate(
     else:
         name, inputs = site_inputs(example() if published else inventory_of(ctx, inventory))
     inputs = with_users(inputs, numbers)
-    found = run(inputs, name, seed)
-    cases = vary(inputs, seed) if sensitivity else ()
-    if form == "text":
-        sections = [*simulation_sections(found), *(sensitivity_sections(cases) if cases else ())]
-        write(sections, sys.stdout)
-        return
-    document = {"ok": True, **found.to_json(), "sensitivity": [case.to_json() for case in cases]}
-    if form == "json":
-        print_json(document)
+    if against:
+        of_run, measured = measured_run(inventory_of(ctx, inventory), against)
+        compared = compare(as_measured(inputs, measured), measured, seed)
+        sections = compared_sections(compared, of_run)
+        document = {"predicted": True, "run": of_run, "rows": [item.to_json() for item in compared]}
     else:
-        print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], **document}))
+        found = run(inputs, name, seed)
+        cases = vary(inputs, seed) if sensitivity else ()
+        sections = (*simulation_sections(found), *(sensitivity_sections(cases) if cases else ()))
+        document = {**found.to_json(), "sensitivity": [case.to_json() for case in cases]}
+    if form == "text":
+        write(sections, sys.stdout)
+    elif form == "json":
+        print_json({"ok": True, **document})
+    else:
+        print_data(json.dumps({"schema_version": SCHEMA_VERSION, "failures": [], "ok": True, **document}))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from g35ctl.content import content_root
+from g35ctl.engine.folder import find, state_directory
 from g35ctl.engine.planning import make_plan
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
@@ -13,6 +14,7 @@ from g35ctl.plan.workload.hardware import Hardware, hardware_of
 from g35ctl.simulation.run import Inputs
 from g35ctl.site.model_config import ModelConfigError, read_shape, site_shape
 from g35ctl.site.workload_model import Scenario
+from g35ctl.validate.serving_result import ServingResult, read
 
 EXAMPLE = "inventories/published"
 
@@ -49,6 +51,18 @@ def file_inputs(path: Path) -> tuple[str, Inputs]:
     flash = scenario.flash
     hardware = Hardware(scenario.hosts, owners, scenario.ports, scenario.box_gbps * 1e9, flash, flash)
     return path.name, Inputs(scenario.workload, shape, hardware, scenario.prices)
+
+
+def measured_run(inventory: str, identifier: str) -> tuple[str, ServingResult]:
+    """Name and serving figures of a past run. Raises G35Error when there are none."""
+    folder = find(state_directory(inventory), identifier)
+    result = read(folder.path)
+    if result is None or not result.rows:
+        raise G35Error(
+            f"run {folder.identifier} has no serving figures", why="the serving suite did not run, or measured nothing",
+            next_command="g35ctl validate --suite serving", exit_code=Exit.USAGE,
+        )  # fmt: skip
+    return folder.identifier, result
 
 
 def with_users(inputs: Inputs, users: Sequence[int]) -> Inputs:

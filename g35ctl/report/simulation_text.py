@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from g35ctl.plan.workload.model import PATHS
 from g35ctl.report.plan_text import Section
+from g35ctl.simulation.compare import Compared
 from g35ctl.simulation.run import Simulation
 from g35ctl.simulation.sensitivity import Case
+from g35ctl.site.sizes import format_size
 from g35ctl.validate.serving_result import TIERS, CachePath, Row
 
 _FIGURES = frozenset({
@@ -47,11 +49,40 @@ def sensitivity_sections(cases: Sequence[Case]) -> tuple[Section, ...]:
             tuple(
                 (
                     case.what, "all tried" if case.knee is None else f"{case.knee} users",
-                    *(f"{case.ttft[path]:.2f}" for path in paths), *(f"{case.hit_rate[path]:.2%}" for path in paths),
+                    *(_seconds(case.ttft[path]) for path in paths), *(f"{case.hit_rate[path]:.2%}" for path in paths),
                 )
                 for case in cases
             ),
             frozenset({"local holds", *(f"{path} {what}" for path in paths for what in ("TTFT", "hits"))}),
+        ),
+    )  # fmt: skip
+
+
+def compared_sections(found: Sequence[Compared], run: str) -> tuple[Section, ...]:
+    """Measured beside predicted, with the error of each row."""
+    told = [item for item in found if not item.calibrated]
+    worst = max((abs(item.ttft_error) for item in told), default=0.0)
+    points = max((abs(item.hits_error) for item in told), default=0.0)
+    return (
+        Section(
+            f"Measured in {run}, and predicted", (),
+            (
+                ("calibrated on the cold and the found prompts of the row marked *; all else is predicted",),
+                (f"largest error: TTFT mean {worst:.0%}, hit rate {points:.2%} (absolute)",),
+            ),
+        ),
+        Section(
+            "TTFT mean (seconds) and hit rate",
+            ("users", "path", "measured", "predicted", "error", "hits measured", "hits predicted", "difference"),
+            tuple(
+                (
+                    str(item.users), item.path.value + (" *" if item.calibrated else ""), _seconds(item.measured_ttft),
+                    _seconds(item.predicted_ttft), f"{item.ttft_error:+.0%}", f"{item.measured_hits:.2%}",
+                    f"{item.predicted_hits:.2%}", f"{100 * item.hits_error:+.2f} points",
+                )
+                for item in sorted(found, key=lambda item: (item.users, PATHS.index(item.path.value)))
+            ),
+            frozenset({"users", "measured", "predicted", "error", "hits measured", "hits predicted", "difference"}),
         ),
     )  # fmt: skip
 
@@ -66,7 +97,7 @@ def _lines(found: Simulation) -> Iterator[str]:
         f"{method.nodes} hosts, {method.rate:g} requests/s offered to each, prompts of {method.context:,} tokens that"
         f" grow by {method.new_tokens:,} in {method.rounds} rounds, {method.trials} trials, seed {found.seed}"
     )
-    yield f"a context takes {figures.context_bytes / 1e9:.2f} GB; hit rate can reach {figures.ceiling:.2%}"
+    yield f"a context takes {format_size(figures.context_bytes)}; hit rate can reach {figures.ceiling:.2%}"
     for item in figures.paths:
         knee = "holds any number of users" if item.contexts is None else f"holds {item.contexts:,.1f} contexts"
         fallen = found.fallen(CachePath(item.path))
@@ -86,11 +117,15 @@ def _row(row: Row, found: Simulation, ceiling: float) -> tuple[str, ...]:
     if ttft is None:
         return (str(row.users), row.path.value, *[""] * 11)
     return (
-        str(row.users), row.path.value, f"{ttft.mean:.2f}", f"{low:.2f}-{high:.2f}", f"{ttft.p50:.2f}",
-        f"{ttft.p90:.2f}", f"{ttft.p99:.2f}" + ("" if ttft.p99_counts else " (few)"), f"{ttft.tail:.2f}",
+        str(row.users), row.path.value, _seconds(ttft.mean), f"{_seconds(low)}-{_seconds(high)}", _seconds(ttft.p50),
+        _seconds(ttft.p90), _seconds(ttft.p99) + ("" if ttft.p99_counts else " (few)"), f"{ttft.tail:.2f}",
         f"{hit:.2%}", f"{hit / ceiling:.2%}" if ceiling else "", f"{row.tokens.computed if row.tokens else 0:,}",
         f"{row.achieved_rate:.2f}", f"{row.offered_rate:g}",
     )  # fmt: skip
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
 def _shares(row: Row) -> tuple[str, ...]:
