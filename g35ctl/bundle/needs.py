@@ -14,6 +14,7 @@ from g35ctl.engine.ledger import read_json
 from g35ctl.engine.planning import controller_paths, make_plan
 from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import WheelSet
+from g35ctl.plan.inference_program import wheel_sets as engine_wheels
 from g35ctl.plan.model import Plan
 
 
@@ -28,12 +29,13 @@ def wheels_needed(inventory: str) -> tuple[str, tuple[Need, ...]]:
     read = _pythons_read(inventory)
     found: dict[WheelSet, set[Target]] = {}
     for host in site.hosts:
-        if plan.host(host.name).cache is None:
-            continue
-        wanted = wheel_set(paths, host)
-        bare = WheelSet(wanted.directory, wanted.distribution, wanted.version)
-        stated = Target.parse(wanted.target) if wanted.target else Target(read.get(host.name, Target().python))
-        found.setdefault(bare, set()).add(stated)
+        planned = plan.host(host.name)
+        wanted = [wheel_set(paths, host)] if planned.cache is not None else []
+        wanted += engine_wheels(paths, site, host) if planned.inference is not None else ()
+        for item in wanted:
+            bare = WheelSet(item.directory, item.distribution, item.version)
+            stated = Target.parse(item.target) if item.target else Target(read.get(host.name, Target().python))
+            found.setdefault(bare, set()).add(stated)
     return site.identity.name, tuple(
         Need(item.directory, item.distribution, item.version, tuple(sorted(targets, key=str)))
         for item, targets in sorted(found.items(), key=lambda pair: pair[0].directory)

@@ -92,6 +92,8 @@ class Wheelhouse:
     version: str
     targets: tuple[str, ...]
     wheels: tuple[Entry, ...]
+    extras: tuple[str, ...] = ()
+    """Further requirements that were collected with it, NAME==VERSION each."""
 
     def plan_wheels(self, target: str = "") -> tuple[Wheel, ...]:
         """The wheels as stage plans carry them: those of one target, or all."""
@@ -152,14 +154,16 @@ def create(
     version: str,
     targets: Sequence[Target] = (Target(),),
     pip: Pip | None = None,
+    extras: Sequence[str] = (),
 ) -> Wheelhouse:
     """Make ``directory`` a complete wheelhouse for ``targets``; does nothing, and needs no network, when it already is
-    one. Targets that it already had are kept.
+    one. Targets that it already had are kept, and so are ``extras``: further requirements, NAME==VERSION each.
 
     Raises G35Error when pip cannot get a wheel, or when the directory holds another wheelhouse.
     """
     folder = Path(directory)
     wanted = {str(target): target for target in targets}
+    more = tuple(sorted(set(extras)))
     if (folder / MANIFEST).is_file():
         have = load(folder)
         if (have.distribution, have.version) != (distribution, version):
@@ -169,9 +173,10 @@ def create(
                 next_command="name another directory with --output",
                 exit_code=Exit.USAGE,
             )
-        if set(wanted) <= set(have.targets) and not problems(folder):
+        if set(wanted) <= set(have.targets) and set(more) <= set(have.extras) and not problems(folder):
             archive(folder)
             return have
+        more = tuple(sorted({*more, *have.extras}))
         wanted = {name: Target.parse(name) for name in have.targets} | wanted
     folder.mkdir(parents=True, exist_ok=True)
     # Downloaded beside its place and moved file by file: an interrupted download never looks complete,
@@ -181,7 +186,7 @@ def create(
         for name, target in sorted(wanted.items()):
             place = Path(scratch) / name.replace("/", "-")
             place.mkdir()
-            (pip or _run_pip)(_pip_arguments(str(place), distribution, version, target))
+            (pip or _run_pip)(_pip_arguments(str(place), distribution, version, target, more))
             for path in place.glob("*.whl"):
                 served.setdefault(path.name, []).append(name)
         for stale in folder.glob("*.whl"):
@@ -190,7 +195,7 @@ def create(
             os.utime(path, (_EPOCH, _EPOCH))
             path.replace(folder / path.name)
     entries = tuple(_entry(path, tuple(served[path.name])) for path in sorted(folder.glob("*.whl")))
-    made = Wheelhouse(str(folder), distribution, version, tuple(sorted(wanted)), entries)
+    made = Wheelhouse(str(folder), distribution, version, tuple(sorted(wanted)), entries, more)
     data = asdict(made)
     del data["directory"]
     for name in made.targets:  # raises where pip brought something else; makes the archive
@@ -218,7 +223,8 @@ def load(directory: str | Path) -> Wheelhouse:
         # Before several targets were possible, a manifest named its one Python.
         targets = tuple(data["targets"]) if "targets" in data else (f"{data['python']}/x86_64",)
         entries = tuple(Entry(**{**entry, "targets": tuple(entry.get("targets", targets))}) for entry in data["wheels"])
-        return Wheelhouse(str(directory), data["distribution"], data["version"], targets, entries)
+        extras = tuple(data.get("extras", ()))
+        return Wheelhouse(str(directory), data["distribution"], data["version"], targets, entries, extras)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise G35Error(
             f"{directory} is not a wheelhouse",
@@ -273,11 +279,21 @@ def _archive_holds(target: Path, wheels: Sequence[Path]) -> bool:
     return seen == {(path.name, path.stat().st_size, int(path.stat().st_mtime)) for path in wheels}
 
 
-def _pip_arguments(place: str, distribution: str, version: str, target: Target) -> list[str]:
+def _pip_arguments(
+    place: str, distribution: str, version: str, target: Target, extras: Sequence[str] = ()
+) -> list[str]:
     arguments = ["download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--dest", place]
     for platform in PLATFORMS:
         arguments += ["--platform", f"{platform}_{target.machine}"]
-    return [*arguments, "--implementation", "cp", "--python-version", target.python, f"{distribution}=={version}"]
+    return [
+        *arguments,
+        "--implementation",
+        "cp",
+        "--python-version",
+        target.python,
+        *extras,
+        f"{distribution}=={version}",
+    ]
 
 
 def _run_pip(arguments: Sequence[str]) -> None:

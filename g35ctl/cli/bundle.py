@@ -38,17 +38,20 @@ def create(
     python: Annotated[
         list[str] | None, typer.Option("--python", help="3.N or 3.N/aarch64 (repeatable) [default: 3.11]")
     ] = None,
+    extra: Annotated[
+        list[str] | None, typer.Option("--with", help="NAME==VERSION into the same wheelhouse (repeatable)")
+    ] = None,
     inventory: InventoryOption = None,
 ) -> None:
     """Download what the site's hosts need, with a manifest; does nothing when it is there already.
 
     Without options the wheels land where deploys of this controller look for them. With --into they are collected in a
-    directory to carry to a controller without internet. --output, --distribution, --release and --python make a single
-    wheelhouse without asking the site.
+    directory to carry to a controller without internet. --output, --distribution, --release, --python and --with make a
+    single wheelhouse without asking the site.
     """
     from g35ctl.bundle import wheelhouse
 
-    single = bool(output or distribution or release or python)
+    single = bool(output or distribution or release or python or extra)
     wants = bool(debian or rpm or image)
     if wants and into is None:
         raise typer.BadParameter("--debian, --rpm and --image need --into")
@@ -69,7 +72,7 @@ def create(
     else:
         name, version = distribution or _DISTRIBUTION, release or _RELEASE
         place = output or wheelhouse.default_directory(name, version)
-        houses = [wheelhouse.create(place, name, version, targets)]
+        houses = [wheelhouse.create(place, name, version, targets, extras=tuple(extra or ()))]
     if output_of(ctx, None) != "text":
         print_json({"ok": True, "wheelhouse": asdict(houses[0]), "wheelhouses": [asdict(made) for made in houses]})
         return

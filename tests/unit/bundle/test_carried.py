@@ -88,6 +88,21 @@ def test_a_python_is_added_and_the_ones_before_are_kept(tmp_path: Path, index: I
     assert len(index.asked) == asked
 
 
+def test_a_further_package_is_collected_once_and_kept(tmp_path: Path, index: Index) -> None:
+    asked: list[Sequence[str]] = []
+
+    def pip(arguments: Sequence[str]) -> None:
+        asked.append(arguments)
+        index(arguments)
+
+    wheelhouse.create(tmp_path, NAME, VERSION, (P311,), pip=pip)
+    made = wheelhouse.create(tmp_path, NAME, VERSION, (P311,), pip=pip, extras=("lmcache==0.5.6",))
+    assert "lmcache==0.5.6" in asked[-1] and made.extras == ("lmcache==0.5.6",)
+    assert wheelhouse.create(tmp_path, NAME, VERSION, (P311,), pip=pip) == made and len(asked) == 2
+    wheelhouse.create(tmp_path, NAME, VERSION, (P313,), pip=pip)
+    assert "lmcache==0.5.6" in asked[-1]
+
+
 def test_a_wheelhouse_from_before_there_were_targets_is_read(tmp_path: Path, index: Index) -> None:
     made = wheelhouse.create(tmp_path, NAME, VERSION, (P311,), pip=index)
     manifest = json.loads((tmp_path / wheelhouse.MANIFEST).read_text())
