@@ -191,7 +191,20 @@ class CacheStage(Stage):
             paths.append(runtime.current_of(plan))
         startable = self._startable(state)
         todo.extend(self._with_consent(change) for change in unit_changes(self.host, startable, paths))
-        return todo
+        return todo + self._reopening(state, {change.what for change in todo})
+
+    def _reopening(self, state: Dict[str, Any], told: Set[str]) -> List[Change]:
+        """A store whose memory was emptied for a move that was given up takes no new values: it has to start anew."""
+        found = []
+        for instance in self.instances:
+            segment = state["stores"][instance.name]["segment"]
+            if segment is not None and segment["status"] == "DRAINED" and instance.unit not in told:
+                before = "its memory was emptied and closed"
+                found.append(Change(instance.unit, before, "restarted", self._restarter(instance.unit)))
+        return found
+
+    def _restarter(self, unit: str) -> Any:
+        return lambda: self.host.must(["systemctl", "restart", unit], timeout=600) and None
 
     def _startable(self, state: Dict[str, Any]) -> List[Unit]:
         """Units that may be started: never a store without its mount or without its RDMA devices."""
@@ -269,6 +282,9 @@ class CacheStage(Stage):
 
     def _stopper(self, unit: str) -> Any:
         return lambda: self.host.must(["systemctl", "stop", unit], timeout=120) and None
+
+    def letting_go(self, state: Dict[str, Any]) -> List[Change]:
+        return self._stale_changes(state["stale"])
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         """Everything but the flash directories and the user their files belong to: data is never destroyed here."""

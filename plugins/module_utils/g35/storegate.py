@@ -1,7 +1,7 @@
 """Holds a Mooncake store back until it may start: run by its unit before the store itself.
 
 Usage: ``python3 -I storegate.py --admin ADDRESS:PORT[,ADDRESS:PORT] --segment ADDRESS:PORT [--mount DIRECTORY]
-[--namespace UUID] [--environment DIRECTORY --wheel NAME==VERSION] --seconds N``
+[--namespace UUID] [--owner HOST] [--environment DIRECTORY --wheel NAME==VERSION] [--unit NAME --ttl N] --seconds N``
 
 These must be true. The environment holds the planned wheel and no other. The flash directory lies on its own mount, or
 Mooncake would fill the root file system, and the marker on it names the planned namespace. And the serving master no
@@ -33,7 +33,12 @@ def fetch(url: str) -> Optional[str]:
 
 
 def obstacle(
-    admin: str, segment: str, mount: str, ask: Callable[[str], Optional[str]] = fetch, namespace: str = ""
+    admin: str,
+    segment: str,
+    mount: str,
+    ask: Callable[[str], Optional[str]] = fetch,
+    namespace: str = "",
+    owner: str = "",
 ) -> str:
     """What keeps the store from starting, in words; empty when nothing does. ``admin`` lists every master, with commas
     between them."""
@@ -41,6 +46,8 @@ def obstacle(
         return "%s is not a mount point" % mount
     if namespace and marked(mount) != namespace.lower():
         return "%s is marked for %s, not for namespace %s" % (mount, marked(mount) or "nobody", namespace)
+    if owner and marked(mount, "owner") != owner.lower():
+        return "%s is marked for host %s, not for %s" % (mount, marked(mount, "owner") or "nobody", owner)
     serving = [item for item in admin.split(",") if leads(item, ask)]
     if not serving:
         return "the master at %s is not serving" % admin.replace(",", " or ")
@@ -93,12 +100,13 @@ def wait(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     namespace: str = "",
+    owner: str = "",
 ) -> str:
     """Wait at most ``seconds`` until nothing is in the way; returns what still is, or an empty text."""
     deadline = clock() + seconds
     told = ""
     while True:
-        found = obstacle(admin, segment, mount, ask, namespace)
+        found = obstacle(admin, segment, mount, ask, namespace, owner)
         if not found or clock() >= deadline:
             return found
         if found != told:
@@ -114,14 +122,20 @@ def main(arguments: List[str]) -> int:
         parser.add_argument(name, required=True)
     parser.add_argument("--mount", default="", help="not given: a local directory, on whatever file system it lies")
     parser.add_argument("--namespace", default="", help="what the marker on the mount must name")
+    parser.add_argument("--owner", default="", help="the host that the marker on the mount must name")
+    parser.add_argument("--unit", default="", help="the store's unit, which tells when it was stopped")
+    parser.add_argument("--ttl", type=float, default=0.0, help="the client's time to live, seconds")
     parser.add_argument("--environment", default="", help="the environment that is about to be used")
     parser.add_argument("--wheel", default="", help="the only Mooncake wheel that may be in it, name==version")
     parser.add_argument("--seconds", type=float, required=True)
     given = parser.parse_args(arguments)
     # Waiting does not make another wheel the right one.
-    found = other_wheel(given.environment, given.wheel) or wait(
-        given.admin, given.segment, given.mount, given.seconds, namespace=given.namespace
-    )
+    found = other_wheel(given.environment, given.wheel)
+    if not found:
+        if given.unit:
+            wait_out(given.ttl, stopped_for(given.unit, time.monotonic()))
+        marks = {"namespace": given.namespace, "owner": given.owner}
+        found = wait(given.admin, given.segment, given.mount, given.seconds, **marks)
     if found:
         print("not starting: %s" % found, file=sys.stderr)
     return 1 if found else 0

@@ -117,3 +117,35 @@ def test_another_wheel_never_starts(
         told = ["--environment", str(tmp_path), "--wheel", wheel]
         assert storegate.main([*told, "--admin", "m:1", "--segment", "s:1", "--seconds", "3600"]) == 1
         assert "not starting" in capsys.readouterr().err
+
+
+def test_a_store_that_was_stopped_in_good_order_waits_as_well() -> None:
+    """The master drops its segment at once, and what it has on flash only when the time to live is over."""
+    slept: list[float] = []
+    storegate.wait_out(10, 2.5, slept.append)
+    storegate.wait_out(10, 13.0, slept.append)
+    storegate.wait_out(10, 0.0, slept.append)
+    assert slept == [10.5, 13.0]
+
+
+def test_when_a_unit_was_stopped_is_asked_of_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"text": "5000000\n"}
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        assert command[:2] == ["systemctl", "show"] and command[-1] == "g35-x.service"
+        return subprocess.CompletedProcess(command, 0, said["text"], "")
+
+    monkeypatch.setattr(storegate.subprocess, "run", run)
+    assert storegate.stopped_for("g35-x.service", 12.0) == 7.0
+    said["text"] = "0\n"  # never stopped since the boot
+    assert storegate.stopped_for("g35-x.service", 12.0) == 12.0
+    said["text"] = ""  # nobody says: as if it had stopped just now
+    assert storegate.stopped_for("g35-x.service", 12.0) == 0.0
+
+
+def test_a_file_system_of_another_owner_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "ismount", lambda path: True)
+    (tmp_path / ".g35-owner.json").write_text(json.dumps({"namespace": "u1", "owner": "gpu2"}))
+    given = (Master().ask, "u1")
+    assert "marked for host gpu2" in storegate.obstacle("m:9003", SEGMENT, str(tmp_path), *given, "gpu1")
+    assert storegate.obstacle("m:9003", SEGMENT, str(tmp_path), *given, "gpu2") == ""
