@@ -4,10 +4,11 @@ Usage: ``python3 -I storegate.py --admin ADDRESS:PORT[,ADDRESS:PORT] --segment A
 [--namespace UUID] [--owner HOST] [--environment DIRECTORY --wheel NAME==VERSION] [--unit NAME --ttl N] --seconds N``
 
 These must be true. The environment holds the planned wheel and no other. The flash directory lies on its own mount, or
-Mooncake would fill the root file system, and the marker on it names the planned namespace. And the serving master no
-longer lists a segment of this store: after a store died without saying goodbye, the master keeps it for the client's
-time to live, and a store that comes back within that time loses all its flash keys when the old entry expires, with the
-files still there. Exit 0 when it may start, 1 when the time is up (the unit tries again).
+Mooncake would fill the root file system, and the marker on it names the planned namespace and this host. And the
+serving master has forgotten the earlier run of this store: it keeps that for the client's time to live, also after a
+stop in good order (the segment is gone from its list at once, the entry of the flash is not), and a store that comes
+back within that time loses all its flash keys when the old entry expires, with the files still there. Exit 0 when it
+may start, 1 when the time is up (the unit tries again).
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import argparse
 import glob
 import json
 import os
+import subprocess
 import sys
 import time
 import urllib.request
 from typing import Callable, List, Optional
+
+#: seconds beyond the time to live: the master looks once a second
+MARGIN = 3.0
 
 
 def fetch(url: str) -> Optional[str]:
@@ -68,11 +73,11 @@ def leads(admin: str, ask: Callable[[str], Optional[str]]) -> bool:
     return state.get("role") == "leader" and state.get("service_ready") is True
 
 
-def marked(mount: str) -> str:
-    """The namespace that the marker in the root of the file system names, or empty."""
+def marked(mount: str, member: str = "namespace") -> str:
+    """The namespace, or another member, that the marker in the root of the file system names, or empty."""
     try:
         with open(os.path.join(mount, ".g35-owner.json"), encoding="utf-8") as marker:
-            return str(json.load(marker)["namespace"]).lower()
+            return str(json.load(marker)[member]).lower()
     except (OSError, ValueError, LookupError, TypeError):
         return ""
 
@@ -89,6 +94,31 @@ def other_wheel(environment: str, wheel: str) -> str:
         return ""
     told = ", ".join(names) or "no Mooncake"
     return "%s holds %s, expected %s" % (environment, told, wheel)
+
+
+def stopped_for(unit: str, now: float) -> float:
+    """Seconds since the unit was last stopped; since the boot where it was not running yet, and 0 where nobody says.
+
+    ``now`` is the monotonic clock, which systemd's stamps count by.
+    """
+    command = ["systemctl", "show", "--property=InactiveEnterTimestampMonotonic", "--value", unit]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+        return max(0.0, now - int(told) / 1e6)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return 0.0
+
+
+def wait_out(
+    ttl: float,
+    stopped: float,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Let the client's time to live, and a little more, pass since the unit stopped."""
+    left = ttl + MARGIN - stopped
+    if left > 0:
+        print("waiting %.0f s: the master keeps an earlier run that long" % left, flush=True)
+        sleep(left)
 
 
 def wait(
