@@ -21,6 +21,10 @@ options:
   connect:
     description: The connect plan of what the host keeps.
     type: dict
+  fenced:
+    description: The host was shut out of its namespaces; connections go first, because nothing answers over them.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Computes every change and makes none.
@@ -66,14 +70,18 @@ BUILDERS = {"cache": cache.build, "storage": storage.build, "connect": connect.b
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={name: {"type": "dict"} for name in ORDER}, supports_check_mode=True)
+    arguments = {name: {"type": "dict"} for name in ORDER}
+    module = AnsibleModule(
+        argument_spec={**arguments, "fenced": {"type": "bool", "default": False}}, supports_check_mode=True
+    )
+    fenced = module.params["fenced"]
     plans = {name: module.params[name] for name in ORDER if module.params[name]}
     if module.check_mode:
-        result = release(Host(), plans, BUILDERS, check=True)
+        result = release(Host(), plans, BUILDERS, fenced=fenced, check=True)
     else:
         try:
             with alone():
-                result = release(Host(), plans, BUILDERS)
+                result = release(Host(), plans, BUILDERS, fenced=fenced)
         except Busy as error:
             module.fail_json(msg="another run is still changing this host: %s" % error, findings=[])
     if result.pop("failed"):

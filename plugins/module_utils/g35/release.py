@@ -14,12 +14,19 @@ from .host import Host
 from .schema import SchemaError
 
 ORDER = ("cache", "storage", "connect")
+#: of a host that was shut out: a store or an unmount that waits for a path would wait until the kernel gives it up
+FENCED_ORDER = ("connect", "cache", "storage")
 
 Builder = Callable[[Host, Dict[str, Any]], Stage]
 
 
 def release(
-    host: Host, plans: Mapping[str, Dict[str, Any]], builders: Mapping[str, Builder], *, check: bool = False
+    host: Host,
+    plans: Mapping[str, Dict[str, Any]],
+    builders: Mapping[str, Builder],
+    *,
+    fenced: bool = False,
+    check: bool = False,
 ) -> Dict[str, Any]:
     """Let go, stage by stage, until one fails; the result of a module. Consent is the caller's: asking is consenting.
 
@@ -28,7 +35,7 @@ def release(
     changes: List[Any] = []
     findings: List[Any] = []
     state: Dict[str, Any] = {}
-    for name in ORDER:
+    for name in FENCED_ORDER if fenced else ORDER:
         if not plans.get(name):
             continue
         try:
