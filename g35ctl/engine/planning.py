@@ -23,6 +23,7 @@ from g35ctl.errors import G35Error
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import Paths, WheelSet
+from g35ctl.plan.custody import Custody
 from g35ctl.plan.disruptive import Recorded, disruptive_steps
 from g35ctl.plan.model import Plan, Summary
 from g35ctl.plan.workload.figures import figures
@@ -45,14 +46,16 @@ def make_plan(inventory: str) -> tuple[Site, Plan]:
         return site, _plan(inventory, site)
 
 
-def plan_again(inventory: str, site: Site) -> Plan:
-    """Plan a site that is loaded already, from what is on record now. Raises G35Error when a record is damaged."""
+def plan_again(inventory: str, site: Site, custody: Custody | None = None) -> Plan:
+    """Plan a site that is loaded already, from ``custody`` or what is on record now. Raises G35Error when a record is
+    damaged."""
     with _without_collections():
-        return _plan(inventory, site)
+        return _plan(inventory, site, custody)
 
 
-def _plan(inventory: str, site: Site) -> Plan:
-    paths, custody = controller_paths(inventory), load_custody(state_directory(inventory))
+def _plan(inventory: str, site: Site, custody: Custody | None = None) -> Plan:
+    paths = controller_paths(inventory)
+    custody = custody or load_custody(state_directory(inventory))
     plan = build(site, None, _wheels(site, paths), paths, _keys(site), custody)
     plan = replace(plan, workload=workload_figures(site, plan.summary))
     recorded = recorded_stages(inventory, plan)

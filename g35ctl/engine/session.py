@@ -24,6 +24,7 @@ from g35ctl.engine.ledger import write_atomically
 from g35ctl.engine.lock import SiteLock
 from g35ctl.engine.progress import Display
 from g35ctl.engine.runner import Play, Played, run_play
+from g35ctl.plan.custody import Custody
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
 
@@ -93,11 +94,11 @@ class Session:
             stream.write(json.dumps(record, sort_keys=True, default=dict) + "\n")
         self.display.task(event)
 
-    def replan(self) -> None:
-        """Plan again from what is on record now; what is played from here on works from that plan."""
+    def replan(self, custody: Custody | None = None) -> None:
+        """Plan again, from what is on record now or from ``custody``; what is played from here on works from that."""
         from g35ctl.engine.planning import plan_again
 
-        self.plan = plan_again(self.inventory, self.site)
+        self.plan = plan_again(self.inventory, self.site, custody)
         write_atomically(self.folder.plan, self.plan.to_json())
 
     def remember(self, host: str, stage: str, state: Any) -> None:
