@@ -31,7 +31,8 @@ class Absence:
 @dataclass(frozen=True)
 class Custody:
     """``namespaces`` maps UUIDs to owners, ``slots`` to the place of their store's ports. ``settled`` were moved by an
-    explicit act: for them the record outweighs pins and claims. ``removed`` are boxes taken out of service.
+    explicit act: for them the record outweighs pins and claims. ``removed`` are boxes taken out of service, ``marks``
+    further hosts whose mark a namespace may carry, because a move of it was given up.
 
     The rest belongs to an act that is under way: ``fenced`` namespaces are exported to nobody, ``taken`` maps UUIDs to
     owners whose mark may be replaced, ``letting_go`` are hosts that get plans that ask them to hold nothing."""
@@ -41,6 +42,7 @@ class Custody:
     settled: frozenset[str] = frozenset()
     away: Mapping[str, Absence] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
+    marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fenced: frozenset[str] = frozenset()
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     letting_go: frozenset[str] = frozenset()
@@ -65,6 +67,14 @@ class Custody:
         away = {name: item for name, item in self.away.items() if name != host}
         return replace(self, away=away, settled=self.settled - returned)
 
+    def previous(self, uuid: str) -> tuple[str, ...]:
+        """Hosts whose mark on a namespace its owner may replace."""
+        return tuple(dict.fromkeys((*self.taken.get(uuid, ()), *self.marks.get(uuid, ()))))
+
+    def marked(self, uuids: tuple[str, ...]) -> Custody:
+        """These namespaces carry their owner's mark."""
+        return replace(self, marks={uuid: names for uuid, names in self.marks.items() if uuid not in uuids})
+
     def owned_by(self, host: str) -> tuple[str, ...]:
         """UUIDs of what the record says the host owns, sorted."""
         return tuple(sorted(uuid for uuid, owner in self.namespaces.items() if owner == host))
@@ -80,6 +90,7 @@ class Custody:
                 for host, item in self.away.items()
             },
             "removed": sorted(self.removed),
+            "marks": {uuid: list(names) for uuid, names in self.marks.items()},
         }
 
     @staticmethod
@@ -92,6 +103,9 @@ class Custody:
                 settled=frozenset(str(uuid) for uuid in data.get("settled", ())),
                 away={str(host): _absence(item) for host, item in dict(data.get("away", {})).items()},
                 removed=frozenset(str(name) for name in data.get("removed", ())),
+                marks={
+                    str(uuid): tuple(str(name) for name in names) for uuid, names in dict(data.get("marks", {})).items()
+                },
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise CustodyError(f"{type(error).__name__}: {error}") from error

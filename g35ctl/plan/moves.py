@@ -16,8 +16,7 @@ from g35ctl.plan.ownership import Candidate
 
 @dataclass(frozen=True)
 class Move:
-    """A subsystem with its namespaces and their data that goes from one owner to another. ``size`` in bytes;
-    ``marks`` are further hosts whose mark the file systems may carry, as when a move was never finished."""
+    """A subsystem with its namespaces and their data that goes from one owner to another. ``size`` in bytes."""
 
     box: str
     nqn: str
@@ -25,7 +24,6 @@ class Move:
     size: int
     source: str
     target: str
-    marks: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -16,9 +16,8 @@ def plan_storage(context: Context, host: SiteHost) -> StoragePlan | None:
     owned = context.owned.get(host.name, ())
     if not owned and host.name not in context.custody.letting_go:
         return None
-    taken = context.custody.taken
     mounts = tuple(
-        Mount(item.nqn, item.nsid, item.uuid, item.size, where, taken.get(item.uuid, ()))
+        Mount(item.nqn, item.nsid, item.uuid, item.size, where, context.custody.previous(item.uuid))
         for item in owned
         for where in (mount_point(host.storage, item.uuid),)
     )

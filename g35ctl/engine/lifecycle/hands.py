@@ -74,14 +74,12 @@ class Hands:
         owners = {item.uuid: item.owner for item in mine}
         save_ownership(self.session.state / "ownership.json", owners, {item.uuid: item.slot for item in mine})
 
-    def release(self, host: str) -> None:
-        """Make a host let go of what its plans have no more: stores, mounts, connections."""
+    def release(self, host: str, *, fenced: bool = False) -> None:
+        """Make a host let go of what its plans have no more: stores, mounts, connections. A host that was ``fenced``
+        starts with the connections, because nothing that waits for them would ever end."""
         self.ledger.forget((host,), ("connect", "storage", "cache"))
-        self._play(Play("release", "release", (host,), forks=self.session.forks))
-        if self.plan.host(host).storage is not None and self.plan.host(host).storage.mounts:  # type: ignore[union-attr]
-            # It keeps others: its plans of what is left are applied, which changes the files that named what is gone.
-            for stage in ("connect", "storage", "cache"):
-                self.apply(stage, (host,))
+        variables = {"g35_release_fenced": fenced}
+        self._play(Play("release", "release", (host,), forks=self.session.forks, variables=variables))
 
     def fence(self, subsystems: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Shut everybody out of subsystems of Linux boxes; (box NQN) -> what the box says afterwards."""

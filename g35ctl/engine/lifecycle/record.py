@@ -79,16 +79,21 @@ class Act:
     def overlay(self, custody: Custody) -> Custody:
         """The record as planning has to see it while this act is under way."""
         moving = [item for item in self.stages if item.reached(LEAVING) and item.phase != DONE]
-        taken = {uuid: (item.move.source, *item.move.marks) for item in moving for uuid in item.move.uuids}
-        held = [item for item in self.stages if not item.reached(LEFT)] if self.dead else []
+        taken = {uuid: (item.move.source,) for item in moving for uuid in item.move.uuids}
+        held = [item for item in self.stages if not item.reached(GRANTED)] if self.dead else []
+        leaving = [item for item in self.stages if item.phase == LEAVING and not self.dead]
         return replace(
             custody,
             taken=taken,
-            fenced=frozenset(uuid for item in held for uuid in item.move.uuids),
-            letting_go=frozenset(
-                item.move.source for item in self.stages if item.phase == LEAVING and not self.dead
+            # Until the record names another, the plan must admit nobody: least of all the one that was shut out.
+            fenced=frozenset(
+                uuid
+                for item in held
+                for uuid in item.move.uuids
+                if custody.namespaces.get(uuid, item.move.source) == item.move.source
             ),
-        )  # fmt: skip
+            letting_go=frozenset(item.move.source for item in leaving),
+        )
 
 
 def load_custody(state: Path) -> Custody:
@@ -141,7 +146,7 @@ def clear_act(state: Path) -> None:
 
 
 def _move(data: Mapping[str, Any]) -> Move:
-    return Move(**{**data, "uuids": tuple(data["uuids"]), "marks": tuple(data["marks"])})
+    return Move(**{**data, "uuids": tuple(data["uuids"])})
 
 
 def _phase(text: str) -> str:
