@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAB := inventories/lab
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test setup lint unit package roles lab-test molecule soak docs bench clean help
+.PHONY: demo test setup lint unit package browser roles lab-test molecule soak docs bench clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,7 +17,7 @@ demo: setup ## Build or reuse the lab image, boot the lab, deploy, print the ver
 	@$(BIN)/g35ctl -i $(LAB) bundle create
 	@$(BIN)/g35ctl -i $(LAB) deploy --yes
 
-test: lint unit package roles lab-test ## Everything that runs in continuous integration
+test: lint unit package browser roles lab-test ## Everything that runs in continuous integration
 
 lint: setup ## Formatting, types, playbooks, YAML, shell, generated documents
 	$(BIN)/ruff format --check .
@@ -32,6 +32,10 @@ unit: setup ## Fast tests: no root, no network, no lab
 
 package: setup ## The wheel, installed into an empty environment outside the checkout
 	$(BIN)/pytest tests/package
+
+browser: setup ## The report in headless Chromium: silent, alone, every chart drawn, readable on paper
+	@tools/browser.sh
+	$(BIN)/pytest tests/browser
 
 lab-test: setup ## End to end in the virtual machine lab
 	$(BIN)/pytest tests/lab -v -m 'lab and not soak'

@@ -21,6 +21,11 @@ OutputOption = Annotated[
 ]
 """``-o`` after the verb; resolve it with :func:`output_of`."""
 
+LanguageOption = Annotated[
+    str, typer.Option("--lang", envvar="G35_LANG", help="Language of the report: en or zh-CN", show_default=True)
+]
+"""``--lang`` of verbs that make a report; ``g35ctl.report.strings.named`` resolves it."""
+
 SCHEMA_VERSION = 1
 """Of every JSON document the command line prints."""
 

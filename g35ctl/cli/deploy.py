@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
+from g35ctl.cli.common import InventoryOption, LanguageOption, OutputOption, inventory_of, output_of
 
 app = typer.Typer(help="Bring the tier into service, stage by stage", add_completion=False)
 
@@ -29,6 +29,7 @@ def deploy(
         False, "--allow-disruptive", help="Consent to steps that interrupt something live"
     ),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask before disruptive steps on a terminal"),
+    lang: LanguageOption = "en",
 ) -> None:
     """Run the stages on the site: preflight, target and fabric, connect, storage, cache, validate.
 
@@ -39,7 +40,9 @@ def deploy(
     from g35ctl.engine.deploy import Deployment, DeployOptions
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
+    from g35ctl.report.strings import named
 
+    strings = named(lang)
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
     options = DeployOptions(limit, first, tuple(only or ()), tuple(skip or ()), check, diff, resume, allow_disruptive)
@@ -50,7 +53,7 @@ def deploy(
                 sys.stderr.write(f"disruptive: {step.host}: {step.stage}: {step.what} interrupts {step.interrupts}\n")
             typer.confirm("Proceed?", abort=True, err=True)
         deployed = Deployment(session, options).run()
-        conclusion = conclude(session, deployed.run, deployed.proof.verdicts if deployed.proof else ())
+        conclusion = conclude(session, deployed.run, deployed.proof.verdicts if deployed.proof else (), strings)
         display.end()
     if diff and form == "text":
         show_changes(session.folder)

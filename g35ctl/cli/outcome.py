@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 def report_conclusion(conclusion: Conclusion, output: str, command: str) -> None:
     """Print the end of a run: text for people, one object for ``json`` and (as the last line) ``jsonl``."""
     run = conclusion.run
+    for problem in conclusion.problems:
+        sys.stderr.write(f"warning: the report is not complete: {problem}\n")
+    if conclusion.problems:
+        sys.stderr.write(f"next: free the disk or mend what is named, then: g35ctl report {run.identifier}\n")
     if output != "text":
         data = conclusion.to_json()
         text = json.dumps(data, indent=2) if output == "json" else json.dumps({"event": "end", **data})
@@ -56,7 +60,8 @@ def summary(conclusion: Conclusion) -> list[str]:
         told = ", ".join(f"{count} {grade}" for grade, count in grades(conclusion.verdicts).items() if count)
         lines.append(f"checks: {told}{' (emulated fabric)' if any(v.emulated for v in conclusion.verdicts) else ''}")
     lines.append(f"{headline(run.exit_code)}: site {run.site}, {run.verb}, {run.seconds:.0f} s")
-    lines.append(f"report: {conclusion.report.html}")
+    if conclusion.report.html.exists():
+        lines.append(f"report: {conclusion.report.html}")
     return lines
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from g35ctl.cli.common import InventoryOption, OutputOption, inventory_of, output_of
+from g35ctl.cli.common import InventoryOption, LanguageOption, OutputOption, inventory_of, output_of
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -22,6 +22,7 @@ def validate(
         typer.Option("--write-namespace", help="UUID of a namespace on which writing is measured too (repeatable)"),
     ] = None,
     forks: Annotated[int | None, typer.Option("--forks", min=1, help="Hosts worked on at a time")] = None,
+    lang: LanguageOption = "en",
     inventory: InventoryOption = None,
     output: OutputOption = None,
 ) -> None:
@@ -34,17 +35,19 @@ def validate(
     from g35ctl.engine.conclusion import conclude
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
+    from g35ctl.report.strings import named
     from g35ctl.validate.suites import select
     from g35ctl.validate.verb import validate as run
 
     names = tuple(suite or ("functional",))
     select(names)
+    strings = named(lang)
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
     display = make_display(form)
     with open_session(path, "validate", display, forks=forks) as session:
         done, proof = run(session, names, tuple(write_namespace or ()))
-        conclusion = conclude(session, done, proof.verdicts)
+        conclusion = conclude(session, done, proof.verdicts, strings)
         display.end()
     report_conclusion(conclusion, form, f"g35ctl -i {path} validate")
     raise typer.Exit(int(conclusion.run.exit_code))

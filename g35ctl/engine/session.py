@@ -107,9 +107,14 @@ class Session:
             self.states.setdefault(host, {})[stage] = state
 
     def save_states(self) -> None:
-        """Write what was read to state.json in the run folder."""
-        with self._guard:
-            write_atomically(self.folder.path / "state.json", self.states)
+        """Write what was read to state.json in the run folder. Evidence that cannot be written is missed out loud, but
+        does not turn a run that ended into one that crashed."""
+        path = self.folder.path / "state.json"
+        try:
+            with self._guard:
+                write_atomically(path, self.states)
+        except OSError as error:
+            self.display.say(f"{path} could not be written: {error}")
 
     @property
     def seconds(self) -> float:
@@ -138,6 +143,10 @@ def open_session(inventory: str, verb: str, display: Display, *, forks: int | No
         interrupt = stack.enter_context(Interrupt(display))
         session = Session(inventory, verb, site, plan, state, folder, display, interrupt, datetime.now(UTC), forks)
         try:
+            if (state / "journal.json").exists():
+                from g35ctl.engine.journal import settle
+
+                settle(session)
             yield session
         except BaseException as error:
             folder.finish(

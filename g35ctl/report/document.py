@@ -16,6 +16,8 @@ from g35ctl.engine.run import Run
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.model import Plan
+from g35ctl.report.figures import BenchPart, CommandPart, ServingPart
+from g35ctl.report.results import NOTHING, Results
 from g35ctl.site.model import Site
 from g35ctl.validate.verdict import Grade, Verdict
 
@@ -26,7 +28,8 @@ NOT_VALIDATED = "NONE"
 
 @dataclass(frozen=True)
 class RunPart:
-    """The run itself. ``seconds`` is wall time; ``exit_code`` is the process's, ``exit_name`` its meaning."""
+    """The run itself. ``seconds`` is wall time; ``exit_code`` is the process's, ``exit_name`` its meaning; ``command``
+    is what was typed."""
 
     identifier: str
     verb: str
@@ -38,6 +41,7 @@ class RunPart:
     changed: int
     check: bool = False
     plan_digest: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,8 @@ class CapacityPart:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report. ``verdict`` is FAIL, WARN, PASS or NONE (nothing was judged); ``ok`` is true unless FAIL."""
+    """The whole report. ``verdict`` is FAIL, WARN, PASS or NONE (nothing was judged); ``ok`` is true unless FAIL.
+    ``serving`` and ``bench`` are None where those suites did not run; ``problems`` says what could not be included."""
 
     schema_version: int
     ok: bool
@@ -164,6 +169,10 @@ class Document:
     module_executions: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     emulated: bool = False
+    serving: ServingPart | None = None
+    bench: BenchPart | None = None
+    commands: tuple[CommandPart, ...] = ()
+    problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data; described by schema.json in this package."""
@@ -196,7 +205,14 @@ class Document:
         return {grade.value: sum(check.grade == grade for check in self.verdicts) for grade in order}
 
 
-def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Document:
+def build(
+    run: Run,
+    verdicts: Sequence[Verdict],
+    plan: Plan,
+    site: Site,
+    results: Results = NOTHING,
+    command: str = "",
+) -> Document:
     """The document of a run. Pure: the same arguments give the same document."""
     checks = tuple(_check(verdict) for verdict in verdicts)
     failures = tuple(
@@ -212,7 +228,7 @@ def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Docu
         schema_version=SCHEMA_VERSION,
         ok=verdict != Grade.FAIL.value,
         verdict=verdict,
-        run=_run(run),
+        run=_run(run, command),
         topology=_topology(plan, site),
         capacity=_capacity(plan),
         stages=tuple(
@@ -229,7 +245,12 @@ def build(run: Run, verdicts: Sequence[Verdict], plan: Plan, site: Site) -> Docu
         failures=failures,
         module_executions=run.module_executions,
         versions=_versions(run),
-        emulated=any(verdict.emulated for verdict in verdicts),
+        emulated=any(verdict.emulated for verdict in verdicts)
+        or any(part is not None and part.emulated for part in (results.serving, results.bench)),
+        serving=results.serving,
+        bench=results.bench,
+        commands=results.commands,
+        problems=results.problems,
     )
 
 
@@ -265,7 +286,7 @@ def _check(verdict: Verdict) -> CheckPart:
     )
 
 
-def _run(run: Run) -> RunPart:
+def _run(run: Run, command: str) -> RunPart:
     return RunPart(
         run.identifier,
         run.verb,
@@ -277,6 +298,7 @@ def _run(run: Run) -> RunPart:
         run.changed,
         run.check,
         run.plan_digest,
+        command,
     )
 
 

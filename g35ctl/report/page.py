@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
 
+from g35ctl.report import tables
+from g35ctl.report.charts.gallery import Picture, knee, pictures, seconds
 from g35ctl.report.document import CheckPart, Document, FailurePart
+from g35ctl.report.figures import P99_SAMPLES, PUBLISHED_CONTEXT, ServingPart
 from g35ctl.report.strings import ENGLISH, Strings
 from g35ctl.report.topology import lay_out
 from g35ctl.site.sizes import format_size
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,21 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min {rest:02d} s" if hours else f"{minutes} min {rest:02d} s"
 
 
-def render(document: Document, strings: Strings = ENGLISH) -> str:
-    """The page. Everything from the outside is escaped; undefined template names are errors, never blanks."""
+def moment(text: str) -> str:
+    """An ISO time to the minute, as ``2026-12-01 12:00 UTC``; what is no time stays as it is."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return f"{time:%Y-%m-%d %H:%M} {time.tzname() or ''}".strip()
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Where the templates are. Everything from the outside is escaped; undefined names are errors, never blanks."""
     import jinja2
 
-    environment = jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("g35ctl.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -83,17 +102,68 @@ def render(document: Document, strings: Strings = ENGLISH) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["duration"] = duration
-    environment.filters["size"] = format_size
-    template = environment.get_template("report.html.j2")
-    return template.render(
-        document=document,
-        strings=strings,
-        groups=group_checks(document.verdicts),
-        failures=group_failures(document),
-        mixed=len({check.emulated for check in document.verdicts}) > 1,
-        stage_hosts=_stage_hosts(document),
-        drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
+    found.filters.update(duration=duration, knee=knee, moment=moment, size=format_size)
+    return found
+
+
+def render(document: Document, strings: Strings = ENGLISH, charts: Sequence[Picture] | None = None) -> str:
+    """The page in the language of ``strings``. ``charts`` saves drawing the document's charts again."""
+    drawn = pictures(document, strings) if charts is None else charts
+    serving, bench = document.serving, document.bench
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            document=document,
+            strings=strings,
+            groups=group_checks(document.verdicts),
+            failures=group_failures(document),
+            mixed=len({check.emulated for check in document.verdicts}) > 1,
+            stage_hosts=_stage_hosts(document),
+            drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
+            key_figures=tables.key_figures(document, strings),
+            nothing=tables.NOTHING,
+            p99_samples=P99_SAMPLES,
+            published=f"{PUBLISHED_CONTEXT:,}",
+            workload=_workload(serving, strings) if serving else "",
+            agreement=_agreement(serving, strings) if serving else "",
+            paths=tables.three_paths(serving) if serving else (),
+            details=tables.details(serving, strings) if serving else (),
+            few_samples=tables.few_samples(serving) if serving else False,
+            bench_tables=tables.bench_tables(bench, strings) if bench else (),
+            serving_charts=[item for item in drawn if item.group == "serving"],
+            bench_charts=[item for item in drawn if item.group == "bench"],
+        )
+    )
+
+
+def _workload(serving: ServingPart, strings: Strings) -> str:
+    load = serving.workload
+    return strings.serving.workload.format(
+        users=", ".join(map(str, load.users)),
+        rate=f"{load.rate:g}",
+        nodes=load.nodes,
+        context=f"{load.context:,}",
+        new_tokens=f"{load.new_tokens:,}",
+        rounds=load.rounds,
+        output_tokens=f"{load.output_tokens:,}",
+        trials=load.trials,
+        seed=load.seed,
+    )
+
+
+def _agreement(serving: ServingPart, strings: Strings) -> str:
+    found = serving.agreement
+    if found is None:
+        return ""
+    return strings.serving.agreement.format(
+        users=found.users,
+        builtin=seconds(found.builtin_ttft_mean),
+        builtin_hit=f"{100 * found.builtin_hit_rate:.2f}",
+        version=found.aiperf_version,
+        aiperf=seconds(found.aiperf_ttft_mean),
+        aiperf_hit=f"{100 * found.aiperf_hit_rate:.2f}",
+        tolerance=f"{100 * found.tolerance:g}",
     )
 
 
