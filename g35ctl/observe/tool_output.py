@@ -19,6 +19,7 @@ _UNITS = {"MB/sec": MIB, "MiB/sec": MIB, "Gb/sec": 125_000_000}
 """perftest's "MB/sec" always were 2^20 bytes; later versions say MiB/sec for the same number."""
 _BANDWIDTH = re.compile(r"^\s*#bytes\s+#iterations\s+BW peak\[(?P<unit>[^\]]+)\]\s+BW average\[(?P=unit)\]\s+MsgRate")
 _LATENCY = re.compile(r"^\s*#bytes\s+#iterations\s+t_min\[usec\].*99% percentile\[usec\]\s+99\.9% percentile\[usec\]")
+_TRANSFER = re.compile(r"Test completed: duration [\d.]+, batch count (\d+), throughput ([\d.]+) MB/s")
 _RULE = re.compile(r"^-{40,}$")
 
 
@@ -82,6 +83,17 @@ def perftest_latency(text: str) -> Latency:
     _, fields = _row(text, _LATENCY, 9)
     _, iterations, _, _, typical, mean, _, p99, p999 = fields[:9]
     return Latency(float(mean), float(typical), float(p99), float(p999), int(iterations))
+
+
+def transfer_engine(text: str) -> float:
+    """Bytes per second of ``transfer_engine_bench --report_unit=MB``. Raises ToolOutputError."""
+    found = _TRANSFER.findall(text)
+    if not found:
+        raise ToolOutputError("transfer_engine_bench", "it did not say that the test completed")
+    batches, figure = found[-1]
+    if not int(batches):
+        raise ToolOutputError("transfer_engine_bench", "not one batch was completed")
+    return float(figure) * 1e6
 
 
 def _row(text: str, header: re.Pattern[str], columns: int) -> tuple[str, list[str]]:

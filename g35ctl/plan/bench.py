@@ -322,6 +322,8 @@ def store_jobs(plan: Plan, site: Site, token: str) -> dict[str, BenchJob]:
                 batch=wanted.batch,
                 flash_timeout=wanted.flash_timeout,
                 round_seconds=_moving(site, 2 * min(wanted.bytes, max(budget, 1))),
+                transfer_seconds=wanted.transfer_seconds,
+                transfer_threads=wanted.transfer_threads,
             )
         )
     return found

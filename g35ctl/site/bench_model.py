@@ -109,7 +109,8 @@ class StoreBench(Strict):
         (MIB, 4 * MIB), description="Value sizes from flash; empty leaves flash out"
     )
     bytes: Bytes = Field(2**30, ge=64 * KIB, le=2**40, description="Written and read per value size, host and test")
-    batch: int = Field(8, ge=1, le=256, description="Values per batch")
+    batch: int = Field(8, ge=2, le=256, description="Values per batch")
     transfer_seconds: int = Field(5, ge=0, le=3600, description="transfer_engine_bench between pairs; 0 leaves it out")
+    transfer_threads: int = Field(4, ge=1, le=64, description="Its threads; each has a batch under way")
     flash_timeout: int = Field(900, ge=10, le=7200, description="How long values may take to flash, seconds")
     thresholds: StoreThresholds = Field(default_factory=StoreThresholds, description="What must be reached")

@@ -11,6 +11,7 @@ from ansible.module_utils.g35.bench_jobs import BenchJob, StoreJob
 from g35ctl.engine.bench import Measured, measure, token
 from g35ctl.engine.proof import Proof
 from g35ctl.engine.session import Session
+from g35ctl.observe.tool_output import ToolOutputError, transfer_engine
 from g35ctl.plan.bench import store_jobs
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
@@ -36,6 +37,8 @@ def run(session: Session) -> Proof:
 
 def planned(job: StoreJob) -> Iterator[tuple[str, str, int, int]]:
     """(test, tier, size, batch) of everything a host measures."""
+    if job.transfer_seconds:
+        yield "transfer", "memory", max(job.sizes), job.batch
     for size in job.sizes:
         for batch in (1, job.batch):
             if job.segments:
@@ -60,8 +63,9 @@ def read(site: Site, jobs: Mapping[str, BenchJob], measured: Measured) -> BenchR
             for item in state.get("results", [])
         }
         for test, tier, size, batch in planned(job.store):
+            peer = "" if "put" in test else job.store.source
             blank = Measurement(
-                SUITE, test, "mooncake", host, job.store.source if "get" in test else "", format_size(size), tier=tier,
+                SUITE, test, "mooncake", host, peer, format_size(size), tier=tier,
                 group=f"{test} {tier} {size}", block_size=size, queue_depth=batch, emulated=soft,
                 command=str(state.get("command", "")), evidence=measured.evidence.get(host, ""),
             )  # fmt: skip
@@ -72,6 +76,8 @@ def read(site: Site, jobs: Mapping[str, BenchJob], measured: Measured) -> BenchR
 def _figure(blank: Measurement, told: Mapping[str, Any] | None, broken: str) -> Measurement:
     if told is None:
         return replace(blank, problem=broken or f"{blank.host} brought no result")
+    if blank.test == "transfer":
+        return _transfer(blank, told)
     moved, seconds = int(told.get("bytes", 0)), float(told.get("seconds", 0.0))
     mismatched = int(told.get("mismatched", 0))
     latency = Latency(
@@ -95,6 +101,17 @@ def _figure(blank: Measurement, told: Mapping[str, Any] | None, broken: str) -> 
     )
 
 
+def _transfer(blank: Measurement, told: Mapping[str, Any]) -> Measurement:
+    """What the transfer engine's own benchmark reported."""
+    blank = replace(blank, tool="transfer_engine_bench", command=str(told.get("command", "")))
+    if told.get("problem"):
+        return replace(blank, problem=str(told["problem"]))
+    try:
+        return replace(blank, bytes_per_second=transfer_engine(str(told.get("out", ""))))
+    except ToolOutputError as error:
+        return replace(blank, problem=str(error))
+
+
 def judge(plan: Plan, site: Site, result: BenchResult, measured: Measured) -> tuple[Verdict, ...]:
     """Verdicts of the suite. Pure. Reads must be equal everywhere; the largest value size in batches is what is held
     against the network or the SSDs."""
@@ -113,6 +130,9 @@ def judge(plan: Plan, site: Site, result: BenchResult, measured: Measured) -> tu
             _equal(grading, item, where)
         if item.test == "batch_get" and item.block_size == largest[item.tier]:
             _share(grading, plan, site, measured, item, where)
+        elif item.test == "transfer":
+            told = gigabytes(item.bytes_per_second)
+            grading.add(check, Grade.PASS, told, "measured", host=item.host, subject=where, evidence=item.evidence)
         elif "put" in item.test and item.block_size == largest[item.tier]:
             told = f"{gigabytes(item.bytes_per_second)}, {item.operations_per_second:.1f} calls/s"
             grading.add(check, Grade.PASS, told, "measured", host=item.host, subject=where, evidence=item.evidence)

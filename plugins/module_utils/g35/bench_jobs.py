@@ -124,7 +124,8 @@ class StorageJob:
 class StoreJob:
     """The store suite on one host: it writes into its own ``segments``, and reads what ``source`` wrote; without a
     source (one host alone) it reads its own. A host that owns nothing only reads. ``budget`` is how much of its
-    segments may be filled, bytes; ``round_seconds`` how long the others may take for one size."""
+    segments may be filled, bytes; ``round_seconds`` how long the others may take for one size.
+    ``transfer_seconds`` is the duration of the transfer engine's own benchmark, 0 leaves it out."""
 
     host: str
     gate: GatePlan
@@ -139,6 +140,8 @@ class StoreJob:
     batch: int
     flash_timeout: int
     round_seconds: int
+    transfer_seconds: int = 0
+    transfer_threads: int = 4
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import counters, kvprobe, probe, storebench
 from .bench_jobs import StoreJob
+from .bench_transfer import Transfer
 from .children import Child, Stopped
 from .gate import Gate
 from .host import Host
@@ -57,6 +58,11 @@ class StoreSuite:
             self.worker = self.spawn(argv, True)
             self.worker.say(json.dumps(self._sources()))
             self._hear(START)
+            if self.job.transfer_seconds:
+                with Transfer(self.host, self.job, self.spawn, self.stopped) as transfer:
+                    came = self._meet("transfer", transfer.offer())
+                    self.results.append(transfer.measure(came.get(self.job.source)))
+                    self._meet("transfer end", seconds=self.job.transfer_seconds)
             for size in self.job.sizes:
                 self._memory(size)
             if self.job.flash_sizes:

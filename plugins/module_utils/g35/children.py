@@ -77,6 +77,10 @@ class Child:
     def running(self) -> bool:
         return self._process.poll() is None
 
+    def errors(self) -> str:
+        """What it has written to standard error so far."""
+        return os.pread(self._err.fileno(), _OUTPUT_LIMIT, 0).decode("utf-8", "replace")
+
     def say(self, line: str) -> None:
         """Send a line to a talking child; one that has gone is noticed when it is listened to."""
         assert self._process.stdin is not None

@@ -10,6 +10,7 @@ import pytest
 from ansible.module_utils.g35 import bench_store, kvprobe, probe, storebench
 from ansible.module_utils.g35.bench_jobs import StoreJob
 from ansible.module_utils.g35.bench_store import StoreSuite
+from ansible.module_utils.g35.bench_transfer import Transfer
 from ansible.module_utils.g35.children import Stopped
 from ansible.module_utils.g35.gate import GateLost
 from ansible.module_utils.g35.host import Host, Result
@@ -185,6 +186,58 @@ def test_a_host_writes_its_own_values_and_reads_those_of_another() -> None:
     assert puts[0]["count"] == 8  # the budget is shared by two tests
     assert worker.orders[-1] == {"do": "end"}
     assert worker.over
+
+
+class Engine:
+    """A program that says what it is told to, on standard error."""
+
+    def __init__(self, said: str, code: int = 0) -> None:
+        self.said, self.code, self.over, self.argv = said, code, False, [""]
+
+    def __call__(self, argv: list[str], talking: bool = False) -> Engine:
+        self.argv = argv
+        return self
+
+    def running(self) -> bool:
+        return not self.over
+
+    def errors(self) -> str:
+        return self.said
+
+    def wait(self, seconds: float, stopped: Callable[[], bool]) -> Result:
+        return self.end()
+
+    def end(self) -> Result:
+        self.over = True
+        return Result(self.argv, self.code, "", self.said)
+
+
+def test_a_target_offers_where_it_listens_and_never_outlives_the_test() -> None:
+    engine = Engine("... P2P handshake, listening on 192.0.2.21:15398\n")
+    with Transfer(Host("/nonexistent"), job(transfer_seconds=5), engine) as transfer:  # type: ignore[arg-type]
+        assert transfer.offer() == {"segment": "192.0.2.21:15398"}
+        assert not engine.over
+    assert engine.over
+    assert "/opt/transfer_engine_bench" in engine.argv
+    assert "setpriv" in engine.argv
+
+
+def test_a_target_that_does_not_start_says_why() -> None:
+    engine = Engine("F1201 cannot register memory\n")
+    engine.over = True
+    with Transfer(Host("/nonexistent"), job(transfer_seconds=5), engine) as transfer:  # type: ignore[arg-type]
+        assert "cannot register memory" in transfer.offer()["problem"]
+
+
+def test_an_initiator_reads_from_its_source() -> None:
+    engine = Engine("Test completed: duration 5.00, batch count 9, throughput 1.00 MB/s")
+    transfer = Transfer(Host("/nonexistent"), job(transfer_seconds=5), engine)  # type: ignore[arg-type]
+    found = transfer.measure({"segment": "192.0.2.22:15000"})
+    assert "Test completed" in found["out"]
+    assert found["command"].startswith("/opt/transfer_engine_bench --mode=initiator")
+    assert found["command"].endswith("--segment_id=192.0.2.22:15000")
+    assert "did not come" in transfer.measure(None)["problem"]
+    assert "no memory" in transfer.measure({})["problem"]
 
 
 def test_only_values_that_are_on_flash_alone_are_offered_as_such() -> None:

@@ -1,6 +1,7 @@
 """What fio and perftest print is read as they print it; what is cut off or unexpected is refused.
 
-The files in recorded/ were printed by fio 3.33 and by perftest 4.5-0.17 over soft-RoCE between two emulated guests.
+The files in recorded/ were printed by fio 3.33 and by perftest 4.5-0.17 over soft-RoCE between two emulated
+guests, and transfer_engine_bench of Mooncake 0.3.13.post1 over TCP.
 """
 
 from __future__ import annotations
@@ -68,6 +69,15 @@ def test_a_report_of_something_else_is_refused() -> None:
         tool_output.perftest_bandwidth(recorded("perftest-4.5-lat.txt"))
     with pytest.raises(ToolOutputError, match="no report"):
         tool_output.perftest_bandwidth("Couldn't connect to 192.0.2.21:18515\n")
+
+
+def test_the_transfer_engines_benchmark_says_one_line() -> None:
+    text = recorded("transfer_engine_bench-0.3.13.txt")
+    assert tool_output.transfer_engine(text) == 24.68e6
+    with pytest.raises(ToolOutputError, match="did not say"):
+        tool_output.transfer_engine(text[: text.index("throughput")])
+    with pytest.raises(ToolOutputError, match="not one batch"):
+        tool_output.transfer_engine(text.replace("batch count 50", "batch count 0"))
 
 
 def test_fio_gives_each_namespace_its_figures() -> None:

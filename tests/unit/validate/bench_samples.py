@@ -141,6 +141,7 @@ def store_states(jobs: Mapping[str, BenchJob], bytes_per_second: float = 20e9) -
                 "seconds": 10 * size / bytes_per_second, "bytes_per_second": bytes_per_second, "mean_us": 100.0,
                 "p50_us": 90.0, "p99_us": 300.0, "problem": "",
                 **({"verified": 10, "mismatched": 0} if "get" in test else {}),
+                "out": f"Test completed: duration 5.00, batch count 9, throughput {bytes_per_second / 1e6:.2f} MB/s",
             }
             for test, tier, size, batch in planned(job.store)
         ]  # fmt: skip

@@ -70,6 +70,12 @@ def test_flash_is_judged_where_ssds_are_rated() -> None:
     assert {item.grade for item in of(rated, "store.batch_get.flash")} == {Grade.PASS}
 
 
+def test_the_network_without_the_store_is_shown() -> None:
+    result, verdicts = judged()
+    assert [item.observed for item in of(verdicts, "store.transfer.memory")] == ["20.00 GB/s"] * 2
+    assert {item.tool for item in result.of("store", "transfer")} == {"transfer_engine_bench"}
+
+
 @pytest.mark.parametrize(("there", "expected"), [(8, Grade.PASS), (5, Grade.WARN), (0, Grade.FAIL)])
 def test_values_read_from_flash_must_have_been_there_alone(there: int, expected: Grade) -> None:
     _, verdicts = judged(lambda states: result_of(states, "gpu2", "flash", "flash").update(on_flash=there))
