@@ -14,7 +14,7 @@ from g35ctl.engine.run import Failure
 
 # Waiting costs a thread and a socket each: wide enough that silent hosts cost their timeout once.
 _WIDTH = 256
-_LOCAL = ("local", "ansible.builtin.local")
+LOCAL = ("local", "ansible.builtin.local")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ class Connection:
 
 def connections(inventory: str, hosts: Sequence[str]) -> tuple[Connection, ...]:
     """The connection of each named host, in that order, read through Ansible's own loaders."""
+    found = ssh_variables(inventory, hosts)
+    return tuple(connection(name, found[name]) for name in hosts if name in found)
+
+
+def ssh_variables(inventory: str, hosts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Ansible's connection variables (``ansible_*``) of each named host, templates resolved."""
     from g35ctl.site import load, source
     from g35ctl.site.positions import SourceIndex
 
@@ -42,10 +48,8 @@ def connections(inventory: str, hosts: Sequence[str]) -> tuple[Connection, ...]:
         for host in raw.hosts:
             if host.name in hosts:
                 names = [key for key in host.variables if key.startswith("ansible_")]
-                found[host.name] = connection(
-                    host.name, {key: _resolved(raw, host, host.variables[key]) for key in names}
-                )
-    return tuple(found[name] for name in hosts if name in found)
+                found[host.name] = {str(key): _resolved(raw, host, host.variables[key]) for key in names}
+    return found
 
 
 def _resolved(raw: Any, host: Any, value: Any) -> Any:
@@ -59,7 +63,7 @@ def connection(host: str, variables: Mapping[str, Any]) -> Connection:
         arguments += shlex.split(str(variables.get(name) or ""))
     told = " ".join(arguments)
     direct = (
-        str(variables.get("ansible_connection", "ssh")) not in _LOCAL
+        str(variables.get("ansible_connection", "ssh")) not in LOCAL
         and "ProxyJump" not in told
         and "ProxyCommand" not in told
         and "-J" not in arguments

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from g35ctl.engine import failures as told
+from g35ctl.engine import journal
 from g35ctl.engine.ledger import Ledger, content_digest, first_stage_to_apply, save_ownership, site_digest
 from g35ctl.engine.proof import Proof, prove
 from g35ctl.engine.reading import Reading, read_back
@@ -154,6 +155,8 @@ class Deployment:
             self.ledger.record(
                 [plan.host(name) for name in done], stage, self.content, now, self.session.folder.identifier
             )
+            if stage == journal.STAGE:
+                journal.settled(self.session, done)
         self._stage_ended(_result(stage, played, outcomes))
 
     def _stands_on_a_lost_box(self, name: str, stage: str) -> bool:

@@ -7,6 +7,7 @@ ansible-runner writes the environment into its artifacts.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 import tempfile
@@ -41,7 +42,6 @@ def ansible_environment(
     caller = os.environ if caller is None else caller
     root = content_root()
     plugins = root / "plugins"
-    known = " ".join(_quoted(path) for path in (str(state / "known_hosts"), "~/.ssh/known_hosts"))
     environment = {name: caller[name] for name in INHERITED if name in caller}
     environment |= {
         "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
@@ -68,7 +68,7 @@ def ansible_environment(
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=10m -o ServerAliveInterval=15"
         " -o ServerAliveCountMax=3 -o PreferredAuthentications=publickey,gssapi-with-mic",
-        "ANSIBLE_SSH_EXTRA_ARGS": f"-o StrictHostKeyChecking=yes -o 'UserKnownHostsFile={known}'",
+        "ANSIBLE_SSH_EXTRA_ARGS": shlex.join(ssh_host_key_options(state)),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control_directory()),
         "ANSIBLE_PYTHON_INTERPRETER": caller.get("ANSIBLE_PYTHON_INTERPRETER", "auto_silent"),
         "ANSIBLE_RETRY_FILES_ENABLED": "False",
@@ -82,6 +82,12 @@ def ansible_environment(
     if plan_file is not None:
         environment["G35_PLAN_FILE"] = str(plan_file)
     return environment
+
+
+def ssh_host_key_options(state: Path) -> list[str]:
+    """Options by which ssh checks host keys against the site's pinned ones, then the user's own."""
+    known = " ".join(_quoted(path) for path in (str(state / "known_hosts"), "~/.ssh/known_hosts"))
+    return ["-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={known}"]
 
 
 def forks_for(hosts: int, asked: int | None) -> int:

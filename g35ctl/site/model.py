@@ -25,6 +25,8 @@ from g35ctl.site.box_model import (
 )
 from g35ctl.site.fields import AbsolutePath, Address, Name, NetDevice, Nqn, Strict, Subnet, TcpPort
 from g35ctl.site.inference_model import Inference
+from g35ctl.site.mooncake_model import Mooncake, MooncakeEtcd, MooncakeMaster, MooncakeStore
+from g35ctl.site.serving_model import ServingBench
 from g35ctl.site.sizes import Bytes
 from g35ctl.site.workload_model import Prices, Workload
 
@@ -184,6 +186,7 @@ class MooncakeStore(Strict):
     )
     bucket_size: Bytes = Field(
         256 * 2**20, gt=0, description="Size of a flash bucket file; must be well below the segment"
+    serving: ServingBench = Field(default_factory=ServingBench, description="The serving suite")
     )
     bucket_keys: int = Field(500, ge=1, description="Keys per bucket")
     heartbeat: int = Field(1, ge=1, le=60, description="Offload heartbeat, seconds")

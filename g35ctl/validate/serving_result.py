@@ -212,7 +212,8 @@ class PathSetting:
 @dataclass(frozen=True)
 class Workload:
     """The published method as parameters. ``rate`` is requests per second and node; ``context`` the tokens of a user's
-    first prompt, which grows by ``new_tokens`` with each of the ``rounds`` turns; ``output_tokens`` are generated."""
+    first prompt, which grows by ``new_tokens`` with each of the ``rounds`` turns; ``output_tokens`` are generated.
+    ``trace`` names a trace that is replayed instead (``users`` is then 0), ``trace_ceiling`` is what it repeats."""
 
     users: tuple[int, ...]
     paths: tuple[CachePath, ...]
@@ -226,11 +227,15 @@ class Workload:
     trials: int
     seed: int
     block: int
+    trace: str = ""
+    trace_ceiling: float = 0.0
 
     @property
     def ceiling(self) -> float:
         """The highest hit rate the steady turns of this workload can have: all that was sent before, but whole blocks
         only and never the block that holds the last token."""
+        if self.trace:
+            return self.trace_ceiling
         found = prompt = 0
         for turn in range(1, self.rounds):
             length = self.prompt_tokens(turn)

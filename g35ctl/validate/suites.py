@@ -11,6 +11,7 @@ from g35ctl.engine.session import Session
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.validate import bench_fabric, bench_storage, bench_store
+from g35ctl.validate.serving import suite as serving
 from g35ctl.validate.verdict import Verdict
 
 
@@ -31,6 +32,7 @@ SUITES: Mapping[str, Suite] = {
         Suite("fabric", "pairs of hosts, and many into one, get what their ports are rated for", bench_fabric.run),
         Suite("storage", "namespaces alone and all at once give what they are rated for", bench_storage.run),
         Suite("store", "the KV pool gives values back equal and fast, from memory and from flash", bench_store.run),
+        Suite("serving", "users with long contexts are answered as fast as from memory alone", serving.run),
     )
 }
 ALL = "all"
