@@ -287,6 +287,17 @@ def _target(plan: Plan, item: Ownership) -> Target:
 # --- store -----------------------------------------------------------------------------------------------------------
 
 
+def store_limits(plan: Plan) -> tuple[int, int]:
+    """The largest value that every owner's share of memory has room for, and the largest that fits a flash bucket."""
+    segments = [
+        sum(item.segment_size for item in host.cache.store.instances) // 8
+        for host in plan.hosts
+        if host.cache is not None and host.cache.store is not None and host.cache.store.instances
+    ]
+    buckets = [host.probe.bucket_size for host in plan.hosts if host.probe is not None and host.probe.bucket_size]
+    return min(segments, default=0), min(buckets, default=0)
+
+
 def store_jobs(plan: Plan, site: Site, token: str) -> dict[str, BenchJob]:
     """The store suite of every host that has Mooncake and data ports; empty where nobody owns a store."""
     wanted = site.validation.store
@@ -297,9 +308,10 @@ def store_jobs(plan: Plan, site: Site, token: str) -> dict[str, BenchJob]:
         if host.cache is not None and host.cache.store is not None
     }
     owners = list(stores)
-    if not owners:
+    if not owners or min(wanted.sizes) > store_limits(plan)[0]:
         return {}
     where = gate(plan, site, token, [host.name for host in hosts])
+    room, bucket = store_limits(plan)
     found: dict[str, BenchJob] = {}
     for number, host in enumerate(hosts):
         instances = stores.get(host.name, ())
@@ -315,8 +327,8 @@ def store_jobs(plan: Plan, site: Site, token: str) -> dict[str, BenchJob]:
                 probe=host.probe,
                 source=owners[place % len(owners)],
                 segments=tuple(segment(item) for item in instances),
-                sizes=wanted.sizes,
-                flash_sizes=wanted.flash_sizes,
+                sizes=tuple(size for size in wanted.sizes if size <= room),
+                flash_sizes=tuple(size for size in wanted.flash_sizes if size <= min(room, bucket)),
                 bytes=wanted.bytes,
                 budget=budget,
                 batch=wanted.batch,

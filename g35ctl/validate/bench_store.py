@@ -29,7 +29,8 @@ def run(session: Session) -> Proof:
     """Run the suite on the session's site."""
     jobs = store_jobs(session.plan, session.site, token(session))
     if not jobs:
-        return Proof((Verdict(SUITE, "store.get", Grade.SKIP, "no host owns a store", "a KV pool"),))
+        why = "no host owns a store whose memory has room for the smallest value"
+        return Proof((Verdict(SUITE, "store.get", Grade.SKIP, why, "a KV pool"),))
     measured = measure(session, SUITE, jobs)
     result = read(session.site, jobs, measured)
     return bench_report.conclude(session, SUITE, result, judge(session.plan, session.site, result, measured), measured)
@@ -116,8 +117,10 @@ def judge(plan: Plan, site: Site, result: BenchResult, measured: Measured) -> tu
     """Verdicts of the suite. Pure. Reads must be equal everywhere; the largest value size in batches is what is held
     against the network or the SSDs."""
     grading = Grading(SUITE, result.emulated)
-    wanted = site.validation.store
-    largest = {"memory": max(wanted.sizes), "flash": max(wanted.flash_sizes or wanted.sizes)}
+    largest = {
+        tier: max((item.block_size for item in result.of(SUITE, "get") if item.tier == tier), default=0)
+        for tier in ("memory", "flash")
+    }
     for item in result.measurements:
         if item.suite != SUITE:
             continue
@@ -137,7 +140,21 @@ def judge(plan: Plan, site: Site, result: BenchResult, measured: Measured) -> tu
             told = f"{gigabytes(item.bytes_per_second)}, {item.operations_per_second:.1f} calls/s"
             grading.add(check, Grade.PASS, told, "measured", host=item.host, subject=where, evidence=item.evidence)
     _placement(grading, measured)
+    _left_out(grading, site, result)
     return tuple(grading.verdicts)
+
+
+def _left_out(grading: Grading, site: Site, result: BenchResult) -> None:
+    """Sizes that the site asks for and its stores have no room for."""
+    wanted = site.validation.store
+    for tier, sizes in (("memory", wanted.sizes), ("flash", wanted.flash_sizes)):
+        there = {item.block_size for item in result.measurements if item.suite == SUITE and item.tier == tier}
+        missing = [format_size(size) for size in sizes if size not in there]
+        if missing:
+            grading.add(
+                f"store.sizes.{tier}", Grade.SKIP, f"left out: {', '.join(missing)} (more than an eighth of an owner's"
+                " segments, or than a flash bucket)", "values of these sizes",
+            )  # fmt: skip
 
 
 def _equal(grading: Grading, item: Measurement, where: str) -> None:

@@ -172,6 +172,13 @@ def test_each_host_reads_what_another_wrote_and_fills_no_more_than_a_quarter() -
         assert job.budget == 2 * 64 * 2**20 // 4
 
 
+def test_values_that_do_not_fit_are_left_out() -> None:
+    job = store(store={"sizes": ["1MiB", "8MiB", "15MiB"], "flash_sizes": ["1MiB", "8MiB", "15MiB"]})["gpu1"]
+    assert job.sizes == (2**20, 8 * 2**20, 15 * 2**20)  # an eighth of 128 MiB
+    assert job.flash_sizes == (2**20, 8 * 2**20)  # a bucket of 8 MiB
+    assert store(store={"sizes": ["15MiB"]})["gpu1"].sizes == (15 * 2**20,)
+
+
 def test_the_first_member_keeps_the_gate_on_its_rail_address() -> None:
     job = fabric(ports=19000)["gpu2"]
     assert job.gate.conductor == job.gate.members[0]

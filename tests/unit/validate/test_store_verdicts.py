@@ -70,6 +70,16 @@ def test_flash_is_judged_where_ssds_are_rated() -> None:
     assert {item.grade for item in of(rated, "store.batch_get.flash")} == {Grade.PASS}
 
 
+def test_sizes_without_room_are_left_out_and_told() -> None:
+    plan, site = bench_samples.lab(store={"sizes": ["64KiB", "15MiB"], "flash_sizes": ["64KiB"]})
+    whole, _ = judged(store={"sizes": ["64KiB"], "flash_sizes": ["64KiB"]})
+    told = bench_store.judge(plan, site, whole, bench_samples.measured({}))
+    assert [(item.grade, item.observed[:17]) for item in of(told, "store.sizes.memory")] == [
+        (Grade.SKIP, "left out: 15 MiB ")
+    ]
+    assert of(told, "store.sizes.flash") == []
+
+
 def test_the_network_without_the_store_is_shown() -> None:
     result, verdicts = judged()
     assert [item.observed for item in of(verdicts, "store.transfer.memory")] == ["20.00 GB/s"] * 2
