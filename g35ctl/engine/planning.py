@@ -28,6 +28,7 @@ from g35ctl.plan.disruptive import Recorded, disruptive_steps
 from g35ctl.plan.model import Plan, Summary
 from g35ctl.plan.workload.figures import figures
 from g35ctl.plan.workload.hardware import hardware_of
+from g35ctl.plan.workload.inherit import effective_workload
 from g35ctl.plan.workload.model import WorkloadFigures
 from g35ctl.site.keys import HostKeys, read_host_keys
 from g35ctl.site.load import load
@@ -64,7 +65,7 @@ def _plan(inventory: str, site: Site, custody: Custody | None = None) -> Plan:
 
 def workload_figures(site: Site, summary: Summary) -> WorkloadFigures | None:
     """What the tier can hold and carry for the site's workload; None for a site that states none."""
-    workload, hardware = site.validation.workload, hardware_of(site, summary)
+    workload, hardware = effective_workload(site, summary), hardware_of(site, summary)
     if workload is None or not hardware.hosts:
         return None
     return figures(workload, site.validation.prices, site_shape(site.inventory, workload), hardware)

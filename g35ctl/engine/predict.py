@@ -11,6 +11,7 @@ from g35ctl.engine.planning import make_plan
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.workload.hardware import Hardware, hardware_of
+from g35ctl.plan.workload.inherit import effective_workload
 from g35ctl.simulation.run import Inputs
 from g35ctl.site.model_config import ModelConfigError, read_shape, site_shape
 from g35ctl.site.workload_model import Scenario
@@ -27,7 +28,7 @@ def published() -> str:
 def site_inputs(inventory: str) -> tuple[str, Inputs]:
     """Name and inputs of a site. Raises SiteInvalid, or G35Error when it states no workload."""
     site, plan = make_plan(inventory)
-    workload = site.validation.workload
+    workload = effective_workload(site, plan.summary)
     hardware = hardware_of(site, plan.summary)
     if workload is None or not hardware.hosts:
         raise G35Error(

@@ -29,8 +29,15 @@ IsoDate = Annotated[
 class CacheTiers(Strict):
     """Room for KV cache. All but the flash pool is per host; the flash pool is what the site's stores have."""
 
-    device: Bytes = Field(0, ge=0, description="Accelerator memory of a host that is left for KV cache")
-    memory: Bytes = Field(0, ge=0, description="Host memory for KV cache on paths local and g35, per host")
+    device: Bytes = Field(
+        0, ge=0, description="Accelerator memory of a host for KV cache; 0: what g35_inference leaves"
+    )
+    memory: Bytes = Field(
+        0,
+        ge=0,
+        description="Host memory for KV cache on paths local and g35, per host; 0: the engines' host_cache, else the "
+        "segments of the stores",
+    )
     memory_path: Bytes = Field(
         0, ge=0, description="Host memory for KV cache on path memory, per host; 0: as much as all users need"
     )

@@ -1,4 +1,4 @@
-"""Lints of what the tier is planned for: the model must be known, and there must be room to plan with."""
+"""Lints of what the tier is planned for: the model must be known."""
 
 from __future__ import annotations
 
@@ -23,17 +23,4 @@ def model_is_known(context: Context) -> list[Problem]:
     return []
 
 
-def room_is_stated(context: Context) -> list[Problem]:
-    """A workload without any room on the hosts predicts a local path that holds nobody."""
-    workload = context.site.validation.workload
-    if workload is None or not context.site.hosts:
-        return []
-    tiers = workload.tiers
-    if tiers.device or tiers.memory or tiers.local_flash:
-        return []
-    what = "states no room for KV cache on the hosts: path local is predicted to hold no context"
-    hint = "set memory (per host), and device and local_flash where there are any"
-    return [context.at(context.site.hosts[0], (*_PATH, "tiers"), what, hint, severity="warning", hosts=())]
-
-
-LINTS = (model_is_known, room_is_stated)
+LINTS = (model_is_known,)

@@ -11,9 +11,12 @@ from typer.testing import CliRunner
 from g35ctl.cli.main import app
 from g35ctl.content import content_root
 from g35ctl.engine.planning import make_plan
+from g35ctl.plan.build import build
 from g35ctl.plan.model import Plan
+from g35ctl.plan.workload.inherit import effective_workload
 from g35ctl.report.plan_text import sections
 from g35ctl.site.load import inspect
+from g35ctl.site.workload_model import Workload
 
 PUBLISHED = content_root() / "inventories" / "published"
 SITE = """\
@@ -113,10 +116,46 @@ def test_a_model_that_is_not_known_is_an_error_with_its_place(
     assert problem.hint
 
 
-def test_a_workload_without_room_is_warned_of(tmp_path: Path) -> None:
-    found, problems = inspect(str(site(tmp_path, "{bytes_per_token: 70272}")))
-    assert found is not None
-    assert [item.where for item in problems if "no room" in item.what] == ["g35_validate.workload.tiers"]
+INFERENCE = """\
+    g35_inference:
+      engine: sglang
+      kv_dtype: fp8_e4m3
+      model: {path: /srv/models/m, name: m, attention: mla, layers: 61, weights: 640GB}
+      parallelism: {tensor: 4, data: 2, data_attention: true}
+      tiers: {gpu_memory: 141GB, host_cache: 250GB}
+"""
+
+
+def test_what_the_workload_leaves_out_comes_from_the_site(tmp_path: Path) -> None:
+    path = site(tmp_path, "{bytes_per_token: 70272}")
+    workload = effective(path)
+    assert (workload.groups, workload.kv_dtype, workload.tiers.device) == (0, None, 0)
+    assert workload.tiers.memory == 4 * 2**30  # the segment of the one store
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("  children:", f"{INFERENCE}  children:", 1), encoding="utf-8"
+    )
+    workload = effective(path)
+    assert workload.kv_dtype == "fp8"
+    assert workload.groups == 2
+    assert workload.tiers.memory == 250 * 10**9
+    # 90 % of an accelerator less its share of weights and 3 GiB; the four ranks of each data rank hold the same.
+    per_rank = int(141e9 * 0.9) - 640 * 10**9 // 8 - 3 * 2**30
+    assert workload.tiers.device == pytest.approx(2 * per_rank, rel=0.02)
+    stated = site(tmp_path, "{bytes_per_token: 70272, kv_dtype: bf16, groups: 5, tiers: {memory: 1GB, device: 2GB}}")
+    stated.write_text(
+        stated.read_text(encoding="utf-8").replace("  children:", f"{INFERENCE}  children:", 1), encoding="utf-8"
+    )
+    workload = effective(stated)
+    assert (workload.kv_dtype, workload.groups) == ("bf16", 5)
+    assert (workload.tiers.memory, workload.tiers.device) == (10**9, 2 * 10**9)
+
+
+def effective(path: Path) -> Workload:
+    found, problems = inspect(str(path))
+    assert found is not None, problems
+    workload = effective_workload(found, build(found).summary)
+    assert workload is not None
+    return workload
 
 
 def test_prices_out_of_order_and_dates_are_checked(tmp_path: Path) -> None:
