@@ -56,7 +56,9 @@ class FioJob:
 
 @dataclass(frozen=True)
 class FioRun:
-    """One run of fio. ``disks`` are the block devices whose statistics moved: none means that no device was read."""
+    """One run of fio. ``disks`` are the block devices it saw below what it read: none means that it read no device (but,
+    say, a regular file that it made in /dev). Whether their statistics moved says nothing: multipath devices of older
+    kernels have none."""
 
     version: str
     jobs: tuple[FioJob, ...]
@@ -131,11 +133,7 @@ def fio(text: str, direction: str = "read") -> FioRun:
         raise ToolOutputError("fio", f"{cut} ({error})") from error
     try:
         jobs = tuple(_fio_job(item, direction) for item in data["jobs"])
-        disks = tuple(
-            str(item["name"])
-            for item in data.get("disk_util") or []
-            if int(item.get("read_ios") or 0) or int(item.get("write_ios") or 0)
-        )
+        disks = tuple(str(item["name"]) for item in data.get("disk_util") or [])
         version = str(data["fio version"])
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, ToolOutputError):
