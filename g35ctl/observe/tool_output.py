@@ -56,8 +56,8 @@ class FioJob:
 
 @dataclass(frozen=True)
 class FioRun:
-    """One run of fio. ``disks`` are the block devices it saw below what it read: none means that it read no device (but,
-    say, a regular file that it made in /dev). Whether their statistics moved says nothing: multipath devices of older
+    """One run of fio. ``disks`` are the block devices it saw below what it read: none means that it read no device but,
+    say, a regular file that it made in /dev. Whether their statistics moved says nothing: multipath devices of older
     kernels have none."""
 
     version: str
