@@ -51,6 +51,10 @@ def test_wheel_carries_the_ansible_content(wheel: Path) -> None:
         for name in tracked:
             if not name.startswith("plugins/typing/"):
                 assert f"g35ctl/_content/{name}" in names
+    report = run("git", "ls-files", "g35ctl/report", cwd=CHECKOUT).stdout.splitlines()
+    assert any(name.endswith(".toml") for name in report)
+    assert any(name.endswith(".otf") for name in report)
+    assert set(report) <= names
     left_behind = ("lab_generated", "/.lab/", "/.g35/", "__pycache__", ".pyc")
     assert not [name for name in names if any(part in name for part in left_behind)]
 

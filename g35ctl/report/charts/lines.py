@@ -152,19 +152,23 @@ def _rule(rule: Rule, across: Scale, up: Scale, right: float, bottom: float) -> 
 
 
 def _rule_labels(rules: Sequence[Rule], across: Scale, up: Scale, right: float) -> list[str]:
-    parts, y = [], _TOP + 11.0
+    """Horizontal rules are labelled where they are, vertical ones from the top down wherever there is room left."""
+    parts, taken = [], list[float]()
     for rule in rules:
         if not rule.vertical:
             place = up(rule.value)
-            below = place - _TOP < 18
-            parts.append(_haloed(_LEFT + 6, place + (15 if below else -8), rule.label, "start"))
-            y = max(y, place + 29) if below else y
+            y = place + 15 if place - _TOP < 18 else place - 8
+            parts.append(_haloed(_LEFT + 6, y, rule.label, "start"))
+            taken.append(y)
     for rule in rules:
         if rule.vertical:
+            y = _TOP + 11
+            while any(abs(y - other) < _LEADING + 1 for other in taken):
+                y += 1
             x = across(rule.value)
             fits = x - svg.text_width(rule.label, _NOTE) - 6 > _LEFT
             parts.append(_haloed(x - 6 if fits else x + 6, y, rule.label, "end" if fits else "start"))
-            y += 15
+            taken.append(y)
     return parts
 
 

@@ -159,6 +159,16 @@ def test_lines_that_coincide_can_still_be_told_apart() -> None:
     assert tags == {"rect", "circle", "polygon"}
 
 
+@given(st.lists(st.floats(0, 3), max_size=2), st.lists(st.floats(1, 2), max_size=3))
+def test_labels_of_rules_never_lie_on_each_other(across: list[float], up: list[float]) -> None:
+    horizontal = tuple(Rule(value, "rule", svg.INK, vertical=False) for value in across[:1])
+    vertical = tuple(Rule(value, "rule", svg.INK, vertical=True) for value in up)
+    root = ET.fromstring(lines.draw(chart(rules=horizontal + vertical)))
+    places = sorted(float(t.get("y") or 0) for t in root.iter() if t.text == "rule" and not t.get("aria-hidden"))
+    assert len(places) == len(horizontal + vertical)
+    assert all(after - before >= 13 for before, after in pairwise(places))
+
+
 def test_words_from_outside_are_escaped() -> None:
     hostile = "<script>&\"'"
     text = lines.draw(
