@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAB := inventories/lab
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test setup lint unit package browser roles lab-test molecule soak docs bench clean help
+.PHONY: demo test setup lint unit package browser roles lab-test molecule serving soak docs bench clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ molecule: setup ## Every role on its own, those with kernel parts in the virtual
 
 soak: setup ## The long matrices: interruptions in every stage, reboots, faults (about three hours in emulation)
 	$(BIN)/pytest tests/lab -v -m soak
+
+serving: setup ## The serving lab: containers with a real engine on the CPU, three cache paths
+	$(BIN)/pytest tests/lab/test_serving.py -v -m serving
 
 docs: setup ## Regenerate the variable reference and the roles' argument specs
 	$(BIN)/python docs/generate.py
