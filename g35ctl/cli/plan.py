@@ -39,12 +39,6 @@ def plan(
         Path | None, typer.Option("--trace", help="Show what each tier finds of a recorded trace, instead of the plan")
     ] = None,
     block_tokens: Annotated[int, typer.Option("--block-tokens", min=1, help="Tokens of a block in the trace")] = 512,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="Show what each tier finds of a recorded trace, instead of the plan")
-    ] = None,
-    block_tokens: Annotated[
-        int, typer.Option("--block-tokens", min=1, help="Tokens of a block in the trace")
-    ] = 512,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 10 when a deploy would have something to apply")
     ] = False,
