@@ -43,14 +43,17 @@ lab-test: setup ## End to end in the virtual machine lab
 roles: setup ## The roles that need no lab, each on its own: check mode, converge, idempotence, verify
 	tools/molecule.sh local
 
+mooncake: setup ## The published wheel on the loopback device: two masters, a killed leader, restarts of a store
+	$(BIN)/pytest tests/mooncake -v -m mooncake
+
 molecule: setup ## Every role on its own, those with kernel parts in the virtual machine lab
 	tools/molecule.sh
 
-soak: setup ## The long matrices: interruptions in every stage, reboots, faults (about three hours in emulation)
-	$(BIN)/pytest tests/lab -v -m soak
-
 serving: setup ## The serving lab: containers with a real engine on the CPU, three cache paths
 	$(BIN)/pytest tests/lab/test_serving.py -v -m serving
+
+soak: setup ## The long matrices: interruptions in every stage, reboots, faults (about three hours in emulation)
+	$(BIN)/pytest tests/lab -v -m soak
 
 docs: setup ## Regenerate the variable reference and the roles' argument specs
 	$(BIN)/python docs/generate.py

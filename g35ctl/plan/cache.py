@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
-from ansible.module_utils.g35.plans import CachePlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan
+from ansible.module_utils.g35.plans import CachePlan, EtcdPlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan
 
 from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.identity import endpoint
 from g35ctl.plan.storage import capacity, mount_point
 from g35ctl.site.model import SiteHost, StorageDirectory
 
+_HUGE_PAGES = {"none": 0, "2MiB": 2 * 2**20, "1GiB": 2**30}
+
 
 def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
-    """Everything Mooncake on ``host``, or None when it is neither master nor owner of anything."""
+    """Everything Mooncake on ``host``, or None when it is neither master nor owner of anything, nor part of etcd, and
+    has nothing to let go."""
     master = _master(context, host)
     store = _store(context, host)
-    if master is None and store is None and host.name not in context.custody.letting_go:
+    etcd = _etcd(context, host)
+    if (master, store, etcd) == (None, None, None) and host.name not in context.custody.letting_go:
         return None
-    return CachePlan(context.site.identity.name, _runtime(context, host), master, store)
+    return CachePlan(context.site.identity.name, _runtime(context, host), master, store, etcd)
 
 
 def wheel_set(paths: Paths, host: SiteHost) -> WheelSet:
@@ -28,7 +33,9 @@ def wheel_set(paths: Paths, host: SiteHost) -> WheelSet:
         where = posixpath.normpath(posixpath.join(paths.inventory, mooncake.wheelhouse))
     else:
         where = posixpath.join(paths.wheelhouses, f"{mooncake.distribution}-{mooncake.version}")
-    target = f"{mooncake.python or '3.11'}/{mooncake.machine}" if mooncake.python or mooncake.machine != "x86_64" else ""
+    target = (
+        f"{mooncake.python or '3.11'}/{mooncake.machine}" if mooncake.python or mooncake.machine != "x86_64" else ""
+    )
     return WheelSet(where, mooncake.distribution, mooncake.version, target)
 
 
@@ -46,10 +53,37 @@ def _runtime(context: Context, host: SiteHost) -> RuntimePlan:
 
 def _master(context: Context, host: SiteHost) -> MasterPlan | None:
     port = context.first_port(host)
-    if context.master is None or context.master.host != host.name or port is None:
+    if context.master is None or host.name not in context.master.hosts or port is None:
         return None
-    ports = host.mooncake.master
-    return MasterPlan(context.site.identity.name, str(port.address), ports.rpc_port, ports.metrics_port)
+    ports, address = host.mooncake.master, str(port.address)
+    single = MasterPlan(context.site.identity.name, address, ports.rpc_port, ports.metrics_port)
+    if not context.master.cluster_id:
+        return single
+    return replace(
+        single,
+        etcd=context.master.rpc.removeprefix("etcd://"),
+        cluster_id=context.master.cluster_id,
+        admins=context.master.admin,
+    )
+
+
+def _etcd(context: Context, host: SiteHost) -> EtcdPlan | None:
+    for member, port in context.etcd_members:
+        if member.name == host.name:
+            settings = host.mooncake.etcd
+            return EtcdPlan(
+                site=context.site.identity.name,
+                name=host.name,
+                address=str(port.address),
+                client_port=settings.client_port,
+                peer_port=settings.peer_port,
+                members=tuple(
+                    f"{each.name}=http://{endpoint(its.address, each.mooncake.etcd.peer_port)}"
+                    for each, its in context.etcd_members
+                ),
+                program=settings.program,
+            )
+    return None
 
 
 def _store(context: Context, host: SiteHost) -> StorePlan | None:
@@ -61,6 +95,7 @@ def _store(context: Context, host: SiteHost) -> StorePlan | None:
         master_address=context.master.rpc,
         instances=instances(context, host),
         master_admin=context.master.admin,
+        cluster_id=context.master.cluster_id,
     )
 
 
@@ -94,6 +129,7 @@ def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
             mount_point=where,
             local_buffer_size=settings.local_buffer_size,
             bucket_size=settings.bucket_size,
+            huge_page_size=_HUGE_PAGES[settings.huge_pages],
         )
         for place, name, uuid, where, usable in places
     )

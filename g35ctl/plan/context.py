@@ -42,11 +42,18 @@ class Paths:
 
 @dataclass(frozen=True)
 class Master:
-    """Where the Mooncake master answers, ``address:port`` each."""
+    """Where the Mooncake master answers, ``address:port`` each.
+
+    With two masters ``rpc`` is ``etcd://`` and the members of etcd with ``;`` between them, ``admin`` both with a comma
+    between them, and ``cluster_id`` what every client has to be given as MC_STORE_CLUSTER_ID; it is empty with one.
+    ``host`` is the first of ``hosts``.
+    """
 
     host: str
     rpc: str
     admin: str
+    hosts: tuple[str, ...] = ()
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,15 +151,27 @@ class Context:
 
     @cached_property
     def master(self) -> Master | None:
-        """The Mooncake master, or None while the site has no usable one."""
-        for host in self.site.group("mooncake_masters"):
-            port = self.first_port(host)
-            if port is not None:
-                ports = host.mooncake.master
-                return Master(
-                    host.name, endpoint(port.address, ports.rpc_port), endpoint(port.address, ports.metrics_port)
-                )
-        return None
+        """The Mooncake master or pair of masters, or None while the site has no usable one."""
+        usable = [(host, port) for host in self.site.group("mooncake_masters") if (port := self.first_port(host))]
+        if not usable:
+            return None
+        names = tuple(host.name for host, _ in usable)
+        admin = ",".join(endpoint(port.address, host.mooncake.master.metrics_port) for host, port in usable)
+        first, port = usable[0]
+        settings = first.mooncake.master
+        if len(usable) == 1:
+            return Master(first.name, endpoint(port.address, settings.rpc_port), admin, names)
+        rpc = "etcd://" + ";".join(
+            endpoint(port.address, host.mooncake.etcd.client_port) for host, port in self.etcd_members
+        )
+        return Master(first.name, rpc, admin, names, settings.cluster_id or self.site.identity.name)
+
+    @cached_property
+    def etcd_members(self) -> tuple[tuple[SiteHost, HostPort], ...]:
+        """Members of etcd, each with the port it is known by; none while the site has a single master."""
+        if len(self.site.group("mooncake_masters")) < 2:
+            return ()
+        return tuple((host, port) for host in self.site.group("etcd") if (port := self.first_port(host)))
 
     def ports(self, host: SiteHost) -> tuple[HostPort, ...]:
         """The host's data ports on rails of the site, in rail order."""

@@ -54,6 +54,7 @@ def plan_probe(context: Context, host: SiteHost, cache: CachePlan | None, tier: 
         user=host.mooncake.user,
         bucket_size=max((context.hosts[owner].mooncake.store.bucket_size for owner in chosen), default=0),
         tos=context.site.fabric.traffic.type_of_service,
+        cluster_id=context.master.cluster_id,
     )
 
 

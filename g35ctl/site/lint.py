@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from g35ctl.site.lints import access, boxes, cache, flash, network, nvme, switches, workload
+from g35ctl.site.lints import (
+    access,
+    boxes,
+    cache,
+    flash,
+    inference,
+    inference_fit,
+    mooncake,
+    network,
+    nvme,
+    switches,
+    workload,
+)
 from g35ctl.site.lints.context import Context
 from g35ctl.site.problems import Problem
 
 LINTS = (
-    *access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *boxes.LINTS, *cache.LINTS, *switches.LINTS,
-    *workload.LINTS,
+    *access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *boxes.LINTS, *cache.LINTS, *mooncake.LINTS,
+    *switches.LINTS, *workload.LINTS, *inference.LINTS, *inference_fit.LINTS,
 )  # fmt: skip
 
 

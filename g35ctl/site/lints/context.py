@@ -79,15 +79,20 @@ class Context:
         return self.site.group("mooncake_masters")
 
     @cached_property
+    def etcd(self) -> tuple[SiteHost, ...]:
+        """Hosts in group etcd."""
+        return self.site.group("etcd")
+
+    @cached_property
     def cache_hosts(self) -> tuple[SiteHost, ...]:
-        """Hosts that run some part of Mooncake, each once."""
+        """Hosts that run some part of Mooncake, each once; etcd is none of it."""
         return tuple({host.name: host for host in self.owners + self.masters}.values())
 
     @cached_property
     def data_hosts(self) -> tuple[SiteHost, ...]:
-        """Hosts that need data ports: GPU hosts, owners, masters, and boxes that are themselves configured."""
+        """Hosts that need data ports: GPU hosts, owners, masters, members of etcd, and boxes that are configured."""
         boxes = tuple(host for host in self.boxes if host.box is not None and host.box.driver == "nvmet")
-        hosts = self.site.group("gpu_hosts") + self.owners + self.masters + boxes
+        hosts = self.site.group("gpu_hosts") + self.owners + self.masters + self.etcd + boxes
         return tuple({host.name: host for host in hosts}.values())
 
     @cached_property

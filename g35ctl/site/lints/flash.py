@@ -12,7 +12,7 @@ SMALLEST_XFS = 300 * 2**20
 
 
 def groups(context: Context) -> list[Problem]:
-    """The site has boxes, owners and one master, and no host is both sides of the network."""
+    """The site has boxes, owners and a master, and no host is both sides of the network."""
     found = []
     site = context.site
     if not site.group("ebof") and not any(host.storage.directories for host in context.owners):
@@ -24,11 +24,8 @@ def groups(context: Context) -> list[Problem]:
         found.append(
             context.at_site("no host is in group mooncake_masters", "add one host, for example the first of gpu_hosts")
         )
-    for extra in context.masters[1:]:
-        what = f"a second Mooncake master beside {context.masters[0].name}: high availability is not supported"
-        found.append(context.at_host(extra, what, "leave one host in group mooncake_masters"))
     for host in site.group("ebof"):
-        other = [name for name in ("gpu_hosts", "cache_owners", "mooncake_masters") if name in host.groups]
+        other = [name for name in ("gpu_hosts", "cache_owners", "mooncake_masters", "etcd") if name in host.groups]
         if other:
             what = f"the host is in group ebof and in {', '.join(other)}: a box cannot be its own initiator"
             found.append(context.at_host(host, what, "put it in one of them"))

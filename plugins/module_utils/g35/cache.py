@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from . import cache_checks, firewall, flash, mooncake, runtime, storegate
+from . import cache_checks, cache_etcd, firewall, flash, mooncake, runtime, storegate
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import file_changes, read_units, removal_changes, unit_changes, unit_findings
@@ -43,7 +43,7 @@ class CacheStage(Stage):
         self.plan = plan
         self.ask = ask
         self.part = part
-        self.settle_seconds = 0.0 if part == ENVIRONMENT else STORE_START_SECONDS
+        self.settle_seconds = STORE_START_SECONDS if part == WHOLE or plan.etcd else 0.0
 
     @property
     def instances(self) -> Tuple[StoreInstance, ...]:
@@ -52,9 +52,10 @@ class CacheStage(Stage):
 
     @property
     def admin(self) -> str:
-        """Admin interface of the site's master (address:port), empty when there is none to ask."""
+        """Admin interface of the site's master (address:port; of two with a comma between them), empty when there is
+        none to ask."""
         if self.plan.master:
-            return mooncake.endpoint(self.plan.master.address, self.plan.master.metrics_port)
+            return self.plan.master.admins or mooncake.endpoint(self.plan.master.address, self.plan.master.metrics_port)
         return self.plan.store.master_admin if self.plan.store else ""
 
     @property
@@ -68,6 +69,11 @@ class CacheStage(Stage):
             replace(unit, restart_on=unit.restart_on + (current,)) if unit.name.startswith("g35-mooncake") else unit
             for unit in planned
         )
+
+    @property
+    def runs_mooncake(self) -> bool:
+        """Whether this host needs Mooncake at all: a mere member of etcd does not."""
+        return self.plan.master is not None or self.plan.store is not None
 
     def _rendered(self) -> Tuple[File, ...]:
         files = self.plan.files
@@ -86,12 +92,22 @@ class CacheStage(Stage):
     # -- preflight ----------------------------------------------------------------------------------------------
 
     def preflight(self) -> List[Finding]:
-        found = runtime.preflight(self.host, self.plan.runtime)
+        found = cache_etcd.preflight(self.host, self.plan.etcd)
+        if self.runs_mooncake:
+            found.extend(runtime.preflight(self.host, self.plan.runtime))
+            found.extend(cache_checks.library_findings(self.host, self.plan.runtime))
         found.extend(cache_checks.memory_findings(self.host, self.instances))
+        found.extend(cache_checks.other_firewall_findings(self.host, self.plan))
+        found.extend(cache_checks.huge_page_findings(self.host, self.instances, self._any_store_runs()))
         return found + cache_checks.port_findings(self.host, self.plan, self.units)
 
+    def _any_store_runs(self) -> bool:
+        if not any(instance.huge_page_size for instance in self.instances):
+            return False
+        return any(state.get("ActiveState") == "active" for state in read_units(self.host, self.units).values())
+
     def awaiting(self) -> List[str]:
-        return runtime.wheels_missing(self.host, self.plan.runtime)
+        return runtime.wheels_missing(self.host, self.plan.runtime) if self.runs_mooncake else []
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -125,6 +141,7 @@ class CacheStage(Stage):
             "units": units,
             "master": master,
             "stores": stores,
+            "etcd": cache_etcd.read(self.plan.etcd, self.ask),
             "stale": self._stale_units(),
             "foreign": cache_checks.running(self.host, self.plan.runtime),
         }
@@ -141,8 +158,8 @@ class CacheStage(Stage):
         if not self.admin:
             return None
         seen = mooncake.read_master(self.admin, self.ask)
-        return {
-            "admin": self.admin,
+        state: Dict[str, Any] = {
+            "admin": seen.admin,
             "reachable": seen.reachable,
             "role": seen.role,
             "service_ready": seen.service_ready,
@@ -152,6 +169,11 @@ class CacheStage(Stage):
             ],
             "metrics": dict(seen.metrics),
         }
+        if self.plan.master and self.plan.master.admins:
+            here = mooncake.endpoint(self.plan.master.address, self.plan.master.metrics_port)
+            own = seen if seen.admin == here else mooncake.read_master(here, self.ask)
+            state["own"] = {"admin": here, "reachable": own.reachable, "role": own.role, "ready": own.service_ready}
+        return state
 
     def _stale_units(self) -> List[str]:
         """Units of ours on this host that the plan no longer has: the store of a namespace that moved away."""
@@ -166,8 +188,22 @@ class CacheStage(Stage):
 
     def changes(self, state: Dict[str, Any]) -> List[Change]:
         if self.part == ENVIRONMENT:
-            return self._user_changes(state) + runtime.building(self.host, self.plan.runtime, state["runtime"])
+            return self._first(state)
         return self._differences(state)
+
+    def _first(self, state: Dict[str, Any]) -> List[Change]:
+        """What all hosts can do at once: the user, the environment, and etcd with the firewall before it."""
+        todo = self._user_changes(state)
+        if self.runs_mooncake:
+            todo.extend(runtime.building(self.host, self.plan.runtime, state["runtime"]))
+        if self.plan.etcd is None:
+            return todo
+        units = [unit for unit in self.units if unit.name in (firewall.UNIT, cache_etcd.UNIT)]
+        paths = {path for unit in units for path in unit.restart_on} | {"%s/%s" % (UNITS, unit.name) for unit in units}
+        written = file_changes(self.host, [item for item in self.files(state["devices"]) if item.path in paths])
+        todo.extend(written)
+        changed = unit_changes(self.host, units, [change.what for change in written])
+        return todo + [self._with_consent(change) for change in changed]
 
     def _user_changes(self, state: Dict[str, Any]) -> List[Change]:
         if state["user"]:
@@ -177,7 +213,8 @@ class CacheStage(Stage):
     def _differences(self, state: Dict[str, Any]) -> List[Change]:
         plan = self.plan.runtime
         todo = self._user_changes(state)
-        todo.extend(runtime.changes(self.host, plan, state["runtime"]))
+        if self.runs_mooncake:
+            todo.extend(runtime.changes(self.host, plan, state["runtime"]))
         for instance in self.instances:
             directory = state["stores"][instance.name]["directory"]
             if flash.on_its_namespace(instance, directory):
@@ -219,8 +256,10 @@ class CacheStage(Stage):
 
     @staticmethod
     def _with_consent(change: Change) -> Change:
-        if change.after != "restarted" or not change.what.startswith("g35-mooncake"):
+        if change.after != "restarted" or not change.what.startswith(("g35-mooncake", cache_etcd.UNIT)):
             return change
+        if change.what == cache_etcd.UNIT:
+            return replace(change, disruptive="when all members restart at once, no master leads for a while")
         what = "values of %s that are in memory and not yet on flash are lost" % change.what
         return replace(change, disruptive=what)
 
@@ -242,11 +281,18 @@ class CacheStage(Stage):
 
     def findings(self, state: Dict[str, Any]) -> List[Finding]:
         if self.part == ENVIRONMENT:
-            return runtime.build_findings(self.plan.runtime, state["runtime"])
+            found = cache_etcd.findings(self.plan.etcd, state["etcd"])
+            return found + (runtime.build_findings(self.plan.runtime, state["runtime"]) if self.runs_mooncake else [])
         return self._judged(state)
 
     def _judged(self, state: Dict[str, Any]) -> List[Finding]:
-        found = runtime.findings(self.plan.runtime, state["runtime"])
+        found = cache_etcd.findings(self.plan.etcd, state["etcd"])
+        if self.runs_mooncake:
+            found.extend(runtime.findings(self.plan.runtime, state["runtime"]))
+        found.extend(
+            Finding("cache.stale", name, "still there", "gone: its namespace is another host's", "run the deploy")
+            for name in state["stale"]
+        )
         found.extend(cache_checks.wheel_findings(self.plan.runtime, state["foreign"]))
         rules = [item.content for item in self._rendered() if item.path == firewall.PATH]
         closed = firewall.finding(state["firewall"], rules[0]) if rules else None
@@ -262,13 +308,23 @@ class CacheStage(Stage):
         return found
 
     def _master_findings(self, master: Optional[Dict[str, Any]]) -> List[Finding]:
-        if master is None or (master["role"] == "leader" and master["service_ready"]):
+        if master is None:
             return []
-        observed = "no answer"
-        if master["reachable"]:
-            observed = "role %s, ready: %s" % (master["role"] or "unknown", master["service_ready"])
+        found: List[Finding] = []
         remedy = "journalctl -u g35-mooncake-master.service on the master's host"
-        return [Finding("cache.master", self.admin, observed, "leader and ready", remedy)]
+        if master["role"] != "leader" or not master["service_ready"]:
+            observed = "no answer"
+            if master["reachable"]:
+                observed = "role %s, ready: %s" % (master["role"] or "unknown", master["service_ready"])
+            if "," in self.admin:
+                # A master that does not reach etcd stays a standby for ever and says nothing.
+                remedy += "; then etcd: journalctl -u g35-etcd.service on its hosts"
+            found.append(Finding("cache.master", self.admin, observed, "leader and ready", remedy))
+        own = master.get("own")
+        if own and not (own["role"] == "standby" or (own["role"] == "leader" and own["ready"])):
+            observed = "role %s, ready: %s" % (own["role"], own["ready"]) if own["reachable"] else "no answer"
+            found.append(Finding("cache.master", own["admin"], observed, "leader and ready, or standby", remedy))
+        return found
 
     # -- undoing ------------------------------------------------------------------------------------------------
 
@@ -292,6 +348,7 @@ class CacheStage(Stage):
         todo = self._stale_changes(state["stale"])
         todo.extend(removal_changes(self.host, files, self.units))
         todo.extend(runtime.removal(self.host, self.plan.runtime))
+        todo.extend(cache_etcd.removal(self.host, self.plan.etcd))
         return todo
 
 

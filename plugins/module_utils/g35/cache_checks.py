@@ -25,6 +25,7 @@ BAD_KERNEL = "I/O error|critical (medium|target|nexus|space allocation) error|Co
 #: how far back logs are asked, seconds, and how new a line must be to speak of the present
 LOG_WINDOW = 600
 LOG_PRESENT = 30
+_LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 _PROGRAMS = ("mooncake_master", "mooncake_client")
 
 
@@ -146,12 +147,81 @@ def memory_findings(host: Host, instances: Sequence[StoreInstance]) -> List[Find
     ]
 
 
+def huge_page_findings(host: Host, instances: Sequence[StoreInstance], running_now: bool) -> List[Finding]:
+    """Enough huge pages are reserved: a store that finds too few aborts. Once stores run, theirs are no longer free."""
+    found: List[Finding] = []
+    for size in sorted({item.huge_page_size for item in instances if item.huge_page_size}):
+        needed = sum(
+            -(-part // size)
+            for item in instances
+            if item.huge_page_size == size
+            for part in (item.segment_size, item.local_buffer_size)
+        )
+        place = "/sys/kernel/mm/hugepages/hugepages-%dkB" % (size >> 10)
+        kind = "nr_hugepages" if running_now else "free_hugepages"
+        have = int(host.read_value("%s/%s" % (place, kind)) or 0)
+        if have < needed:
+            observed = "%d of %d MiB" % (have, size >> 20)
+            expected = "at least %d for the stores of this host" % needed
+            remedy = "sysctl vm.nr_hugepages=%d, and in /etc/sysctl.d; or set g35_mooncake.store.huge_pages to none"
+            if size > 2 * 2**20:
+                remedy = "boot with hugepagesz=1G hugepages=%d; or set g35_mooncake.store.huge_pages to none"
+            found.append(Finding("cache.huge_pages", place, observed, expected, remedy % needed))
+    return found
+
+
+def library_findings(host: Host, plan: RuntimePlan) -> List[Finding]:
+    """A CUDA wheel is linked with libraries that a host without a GPU does not have; it would not even load."""
+    if plan.distribution.endswith("non-cuda"):
+        return []
+    missing = [
+        name
+        for name in ("libcuda.so.1", "libmlx5.so.1")
+        if not any(host.exists("%s/%s" % (place, name)) for place in _LIBRARIES)
+    ]
+    if not missing:
+        return []
+    remedy = "install the NVIDIA driver and ibverbs-providers, or set g35_mooncake.distribution to the non-cuda wheel"
+    return [Finding("cache.library", plan.distribution, "missing: %s" % ", ".join(missing), "installed", remedy)]
+
+
+def other_firewall_findings(host: Host, plan: CachePlan) -> List[Finding]:
+    """Other rules that drop what they do not know: stores listen on ports that nobody can name beforehand."""
+    result = host.run(["nft", "--json", "list", "chains"], timeout=20)
+    try:
+        items = json.loads(result.out)["nftables"] if result.ok else []
+    except (ValueError, KeyError):
+        items = []
+    chains = [item["chain"] for item in items if "chain" in item]
+    dropping = sorted(
+        "%s %s %s" % (chain["family"], chain["table"], chain["name"])
+        for chain in chains
+        if chain.get("hook") == "input" and chain.get("policy") == "drop" and chain["table"] != "g35"
+    )
+    # firewalld accepts by policy and rejects in its last rule.
+    dropping += sorted({"firewalld" for chain in chains if chain["table"] == "firewalld"})
+    if not dropping:
+        return []
+    return [
+        Finding(
+            "cache.other_firewall",
+            ", ".join(dropping),
+            "drops what it does not know",
+            "accepts TCP from the storage network: a store's offload port is any free one",
+            "accept the rails' subnets there (firewalld: firewall-cmd --permanent --zone=trusted --add-source=...)",
+            "warning",
+        )
+    ]
+
+
 def port_findings(host: Host, plan: CachePlan, units: Sequence[Unit]) -> List[Finding]:
     """Ports that somebody else listens on. A port of a unit of ours that runs is ours."""
     wanted: Dict[int, str] = {}
     if plan.master:
         for port in (plan.master.rpc_port, plan.master.metrics_port):
             wanted[port] = "g35-mooncake-master.service"
+    for port in (plan.etcd.client_port, plan.etcd.peer_port) if plan.etcd else ():
+        wanted[port] = "g35-etcd.service"
     for instance in plan.store.instances if plan.store else ():
         wanted[instance.rpc_port] = wanted[instance.http_port] = instance.unit
     taken = sorted(set(wanted) & listening(host))

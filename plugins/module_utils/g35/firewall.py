@@ -14,6 +14,7 @@ from .host import Host
 
 PATH = "/etc/g35ctl/g35.nft"
 TABLE = ["inet", "g35"]
+UNIT = "g35-firewall.service"
 
 
 def read(host: Host) -> Optional[Dict[str, Any]]:

@@ -52,6 +52,19 @@ def fetch(url: str) -> Optional[str]:
         return None
 
 
+def leader(admins: str, ask: Ask = fetch) -> str:
+    """Which of the admin addresses (with commas between them) is the leading master's; the first while none leads."""
+    listed = admins.split(",")
+    for admin in listed if len(listed) > 1 else ():
+        try:
+            state = json.loads(ask("http://%s/health" % admin) or "{}")
+        except ValueError:
+            continue
+        if state.get("role") == "leader" and state.get("service_ready") is True:
+            return admin
+    return listed[0]
+
+
 class Pool:
     """The pool as the probe uses it: a client to move values, the master's admin interface to ask about them."""
 
@@ -334,7 +347,7 @@ def connect(job: Mapping[str, Any]) -> Pool:
     )
     if code != 0:
         raise RuntimeError("Mooncake's client did not start: error %d" % code)
-    return Pool(store, configure, str(job["master_admin"]))
+    return Pool(store, configure, leader(str(job["master_admin"])))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -69,6 +69,7 @@ class MasterState:
     service_ready: bool
     segments: Tuple[Segment, ...]
     metrics: Mapping[str, int]
+    admin: str = ""
 
     @property
     def serving(self) -> bool:
@@ -77,10 +78,16 @@ class MasterState:
 
 
 def read_master(admin: str, ask: Fetch = fetch) -> MasterState:
-    """State of the master whose admin interface is at ``admin`` (address:port)."""
+    """State of the master whose admin interface is at ``admin`` (address:port); of several, with commas between them,
+    that of the one that serves, or else of the first that answers."""
+    seen = [_read_one(item, ask) for item in admin.split(",")]
+    return ([item for item in seen if item.serving] + [item for item in seen if item.reachable] + seen)[0]
+
+
+def _read_one(admin: str, ask: Fetch) -> MasterState:
     health = _json(ask("http://%s/health" % admin, TIMEOUT))
     if health is None:
-        return MasterState(False, "", False, (), {})
+        return MasterState(False, "", False, (), {}, admin)
     detail = _json(ask("http://%s/get_segments_detail" % admin, TIMEOUT)) or {}
     metrics = parse_metrics(ask("http://%s/metrics" % admin, TIMEOUT) or "")
     return MasterState(
@@ -89,7 +96,14 @@ def read_master(admin: str, ask: Fetch = fetch) -> MasterState:
         health.get("service_ready") is True,
         parse_segments(detail),
         metrics,
+        admin,
     )
+
+
+def etcd_healthy(address: str, port: int, ask: Fetch = fetch) -> Optional[bool]:
+    """True when the member of etcd says that the cluster serves, False when it says otherwise, None when silent."""
+    answer = _json(ask("http://%s/health" % endpoint(address, port), TIMEOUT))
+    return None if answer is None else str(answer.get("health")) == "true"
 
 
 def parse_segments(detail: Mapping[str, Any]) -> Tuple[Segment, ...]:

@@ -12,11 +12,11 @@ from typing import Dict, Optional, Tuple
 
 from .plan_parts import File, Unit
 from .plan_parts import doc as _doc
-from .plans_cache import CachePlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan, Wheel
+from .plans_cache import CachePlan, EtcdPlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan, Wheel
 
 __all__ = [
-    "AnaState", "BoxPlan", "CachePlan", "ConnectPath", "ConnectPlan", "ControllerIds", "FabricPlan", "FabricPort",
-    "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "Portal", "ProbePlan", "RedfishAccess",
+    "AnaState", "BoxPlan", "CachePlan", "ConnectPath", "ConnectPlan", "ControllerIds", "EtcdPlan", "FabricPlan",
+    "FabricPort", "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "Portal", "ProbePlan", "RedfishAccess",
     "RedfishInterface", "RuntimePlan", "SpdkAccess", "StoragePlan", "StoreInstance", "StorePlan", "TargetNamespace",
     "TargetPlan", "Unit", "Wheel", "_doc",
 ]  # fmt: skip
@@ -288,8 +288,8 @@ class ProbePlan:
     local_address: str = field(metadata=_doc("Address of this host on the first rail it has"))
     protocol: str = field(metadata=_doc("rdma or tcp"))
     devices: Tuple[str, ...] = field(metadata=_doc("Network devices whose RDMA devices carry the data; none with tcp"))
-    master_rpc: str = field(metadata=_doc("RPC address of the master, address:port"))
-    master_admin: str = field(metadata=_doc("Admin address of the master, address:port"))
+    master_rpc: str = field(metadata=_doc("RPC address of the master, address:port, or etcd:// with two masters"))
+    master_admin: str = field(metadata=_doc("Admin address of the master, or of both with a comma between them"))
     segments: Dict[str, Tuple[str, ...]] = field(
         default_factory=dict, metadata=_doc("Owner host to its segments (address:port) that this host writes to")
     )
@@ -300,3 +300,4 @@ class ProbePlan:
     user: str = field(default="g35", metadata=_doc("Unprivileged user that runs the probe"))
     bucket_size: int = field(default=268435456, metadata=_doc("Size of a flash bucket file of those stores, bytes"))
     tos: int = field(default=0, metadata=_doc("ToS byte of the traffic contract"))
+    cluster_id: str = field(default="", metadata=_doc("With two masters: their name in etcd"))

@@ -40,6 +40,13 @@ class MasterPlan:
     address: str = field(metadata=_doc("Address it binds to"))
     rpc_port: int = field(metadata=_doc("RPC port"))
     metrics_port: int = field(metadata=_doc("Admin and metrics port"))
+    etcd: str = field(
+        default="", metadata=_doc("With two masters: client addresses of all etcd members, with ; between them")
+    )
+    cluster_id: str = field(default="", metadata=_doc("With two masters: their name in etcd; all clients are given it"))
+    admins: str = field(
+        default="", metadata=_doc("With two masters: admin addresses of both, address:port, with a comma between them")
+    )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the master"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the master"))
 
@@ -64,6 +71,7 @@ class StoreInstance:
     mount_point: str = field(default="", metadata=_doc("Mount point its directory lies on"))
     local_buffer_size: int = field(default=0, metadata=_doc("Registered staging buffer, bytes"))
     bucket_size: int = field(default=0, metadata=_doc("Size of a flash bucket file, bytes"))
+    huge_page_size: int = field(default=0, metadata=_doc("Size of the huge pages its memory is made of; 0 for none"))
 
 
 @dataclass(frozen=True)
@@ -71,11 +79,29 @@ class StorePlan:
     """The stores of a cache owner."""
 
     site: str = field(metadata=_doc("Name of the site"))
-    master_address: str = field(metadata=_doc("RPC address of the master, address:port"))
+    master_address: str = field(
+        metadata=_doc("RPC address of the master, address:port; with two masters etcd:// and the members of etcd")
+    )
     instances: Tuple[StoreInstance, ...] = field(metadata=_doc("Stores, one per owned namespace"))
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stores"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stores"))
-    master_admin: str = field(default="", metadata=_doc("Admin and metrics address of the master, address:port"))
+    master_admin: str = field(
+        default="", metadata=_doc("Admin address of the master, address:port; of two, with a comma between them")
+    )
+    cluster_id: str = field(default="", metadata=_doc("With two masters: their name in etcd"))
+
+
+@dataclass(frozen=True)
+class EtcdPlan:
+    """A member of the etcd in which two masters agree on who leads."""
+
+    site: str = field(metadata=_doc("Name of the site"))
+    name: str = field(metadata=_doc("Name of the member"))
+    address: str = field(metadata=_doc("Address it binds to"))
+    client_port: int = field(metadata=_doc("Port for masters and stores"))
+    peer_port: int = field(metadata=_doc("Port for the other members"))
+    members: Tuple[str, ...] = field(metadata=_doc("All members of the cluster, name=http://address:port"))
+    program: str = field(metadata=_doc("The etcd server"))
 
 
 @dataclass(frozen=True)
@@ -86,5 +112,6 @@ class CachePlan:
     runtime: RuntimePlan = field(metadata=_doc("Python environment"))
     master: Optional[MasterPlan] = field(default=None, metadata=_doc("The master, on its host"))
     store: Optional[StorePlan] = field(default=None, metadata=_doc("The stores, on owners"))
+    etcd: Optional[EtcdPlan] = field(default=None, metadata=_doc("A member of etcd, with two masters"))
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))

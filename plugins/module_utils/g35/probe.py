@@ -53,18 +53,20 @@ def run(host: Host, plan: ProbePlan, action: str, token: str, writer: str, secon
 def command(plan: ProbePlan, job: Dict[str, Any]) -> List[str]:
     """The command line: with RDMA memory may be registered without limit, then everything of root's is given up."""
     environment = ["MC_TCP_BIND_ADDRESS=%s" % plan.local_address, "MC_RPC_CONNECT_TIMEOUT_MS=2000"]
+    if plan.cluster_id:
+        environment.append("MC_STORE_CLUSTER_ID=%s" % plan.cluster_id)
     if plan.protocol == "rdma":
         environment.append("MC_FORCE_HCA=1")
         if len(plan.devices) > 1:
             environment.append("MC_ENABLE_DEST_DEVICE_AFFINITY=1")
         if plan.tos:
             environment.append("MC_IB_TC=%d" % plan.tos)
+    # Only RDMA registers memory, and not every container may raise the limit.
+    limits = ["prlimit", "--memlock=unlimited:unlimited"] if plan.protocol == "rdma" else []
     return (
         limits
         + ["setpriv", "--reuid", plan.user, "--regid", plan.user]
         + ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "env", "--chdir=/"]
-    # Only RDMA registers memory, and not every container may raise the limit.
-    limits = ["prlimit", "--memlock=unlimited:unlimited"] if plan.protocol == "rdma" else []
         + environment
         + [plan.python, "-I", "-", json.dumps(job, sort_keys=True)]
     )
