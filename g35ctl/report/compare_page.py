@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from g35ctl.report import page
-from g35ctl.report.charts.gallery import line_name, pairs, seconds
+from g35ctl.report.charts.gallery import line_name, pairs, seconds, users_group
 from g35ctl.report.compare import BETTER, SAME, STATES, WORSE, CheckChange, Comparison, FigureChange, compare
 from g35ctl.report.document import Document
 from g35ctl.report.figures import P99_SAMPLES, LinePart
@@ -66,7 +66,7 @@ def figure_name(item: FigureChange, strings: Strings) -> str:
     """What a figure is, in the language: quantity, path and users, or test, sizes and ends."""
     words = strings.compare.figures[item.figure]
     if item.path:
-        return f"{words}: {strings.paths[item.path]}, {strings.serving.users_group.format(users=item.users)}"
+        return f"{words}: {strings.paths[item.path]}, {users_group(item.users, strings)}"
     if item.figure == "bandwidth":
         name = line_name(LinePart(item.suite, item.test, (), item.tier, item.queue_depth), strings)
     else:

@@ -7,7 +7,7 @@ and nothing else, so a report can be rebuilt from its stored report.json, byte f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible.module_utils.g35.schema import SchemaError, dump, load
@@ -16,7 +16,8 @@ from g35ctl.engine.run import Run
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.model import Plan
-from g35ctl.report.figures import BenchPart, CommandPart, ServingPart
+from g35ctl.plan.workload.figures import cost
+from g35ctl.report.figures import BenchPart, CommandPart, CostPart, ServingPart
 from g35ctl.report.results import NOTHING, Results
 from g35ctl.site.model import Site
 from g35ctl.validate.verdict import Grade, Verdict
@@ -247,7 +248,7 @@ def build(
         versions=_versions(run),
         emulated=any(verdict.emulated for verdict in verdicts)
         or any(part is not None and part.emulated for part in (results.serving, results.bench)),
-        serving=results.serving,
+        serving=replace(results.serving, cost=_cost(site)) if results.serving else None,
         bench=results.bench,
         commands=results.commands,
         problems=results.problems,
@@ -284,6 +285,16 @@ def _check(verdict: Verdict) -> CheckPart:
         verdict.evidence,
         verdict.emulated,
     )
+
+
+def _cost(site: Site) -> CostPart:
+    prices = site.validation.prices
+    costs = cost(prices, 10**9)
+    ratio = costs.ratio
+    return CostPart(
+        prices.currency, prices.as_of, round(ratio.low, 3), round(ratio.typical, 3), round(ratio.high, 3),
+        costs.memory.typical, costs.flash.typical,
+    )  # fmt: skip
 
 
 def _run(run: Run, command: str) -> RunPart:

@@ -91,7 +91,8 @@ class PathPart:
 
 @dataclass(frozen=True)
 class WorkloadPart:
-    """The workload. ``rate`` is requests per second and node; ``ceiling`` the highest hit rate it allows."""
+    """The workload. ``rate`` is requests per second and node; ``ceiling`` the highest hit rate it allows. ``trace``
+    names a trace that was replayed instead; its rows have 0 ``users``."""
 
     users: tuple[int, ...]
     rate: float
@@ -104,6 +105,7 @@ class WorkloadPart:
     trials: int
     seed: int
     ceiling: float
+    trace: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,20 @@ class AgreementPart:
 
 
 @dataclass(frozen=True)
+class CostPart:
+    """What keeping a context in memory costs, as a multiple of shared flash with its share of enclosure and network:
+    lowest, typical and highest, and the typical prices of a GB they were made from. Assumed, not measured."""
+
+    currency: str
+    as_of: str
+    ratio_low: float
+    ratio_typical: float
+    ratio_high: float
+    memory_gb: float
+    flash_gb: float
+
+
+@dataclass(frozen=True)
 class ServingPart:
     """The site's own version of the published table. ``missing`` says in words what could not be measured."""
 
@@ -143,6 +159,7 @@ class ServingPart:
     engines: tuple[str, ...] = ()
     restored: bool = True
     emulated: bool = False
+    cost: CostPart | None = None
 
     def row(self, path: str, users: int) -> RowPart | None:
         """The row of one path and number of users, or None."""

@@ -126,8 +126,9 @@ def render(document: Document, strings: Strings = ENGLISH, charts: Sequence[Pict
             p99_samples=P99_SAMPLES,
             published=f"{PUBLISHED_CONTEXT:,}",
             workload=_workload(serving, strings) if serving else "",
+            cost=_cost(serving, strings) if serving else "",
             agreement=_agreement(serving, strings) if serving else "",
-            paths=tables.three_paths(serving) if serving else (),
+            paths=tables.three_paths(serving, strings) if serving else (),
             details=tables.details(serving, strings) if serving else (),
             few_samples=tables.few_samples(serving) if serving else False,
             bench_tables=tables.bench_tables(bench, strings) if bench else (),
@@ -139,6 +140,8 @@ def render(document: Document, strings: Strings = ENGLISH, charts: Sequence[Pict
 
 def _workload(serving: ServingPart, strings: Strings) -> str:
     load = serving.workload
+    if load.trace:
+        return strings.serving.replayed.format(trace=load.trace, nodes=load.nodes, trials=load.trials)
     return strings.serving.workload.format(
         users=", ".join(map(str, load.users)),
         rate=f"{load.rate:g}",
@@ -149,6 +152,21 @@ def _workload(serving: ServingPart, strings: Strings) -> str:
         output_tokens=f"{load.output_tokens:,}",
         trials=load.trials,
         seed=load.seed,
+    )
+
+
+def _cost(serving: ServingPart, strings: Strings) -> str:
+    cost = serving.cost
+    if cost is None:
+        return ""
+    return strings.serving.cost.format(
+        typical=f"{cost.ratio_typical:.3g}",
+        low=f"{cost.ratio_low:.3g}",
+        high=f"{cost.ratio_high:.3g}",
+        memory=f"{cost.memory_gb:g}",
+        flash=f"{cost.flash_gb:g}",
+        currency=cost.currency,
+        as_of=cost.as_of,
     )
 
 

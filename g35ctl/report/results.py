@@ -73,7 +73,7 @@ def serving_part(result: ServingResult) -> ServingPart:
         workload=WorkloadPart(
             tuple(workload.users), workload.rate, workload.nodes, workload.context, workload.shared_prefix,
             workload.new_tokens, workload.output_tokens, workload.rounds, workload.trials, workload.seed,
-            workload.ceiling,
+            workload.ceiling, workload.trace,
         ),
         paths=tuple(
             PathPart(str(item.path), item.memory, item.flash, item.how, item.contexts) for item in result.settings

@@ -25,6 +25,9 @@ class ServingStrings:
 
     heading: str
     workload: str
+    trace: str
+    replayed: str
+    cost: str
     scaled_note: str
     missing_heading: str
     not_restored: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from g35ctl.report.charts.gallery import seconds
+from g35ctl.report.charts.gallery import seconds, users_name
 from g35ctl.report.document import Document
 from g35ctl.report.figures import P99_SAMPLES, BenchPart, MeasurementPart, RowPart, ServingPart
 from g35ctl.report.strings import Strings
@@ -22,7 +22,7 @@ MAX_MEASUREMENTS = 60
 class UserRow:
     """One number of users in the three-path table: a cell per path for each figure, and G3.5 against memory."""
 
-    users: int
+    users: str
     means: tuple[str, ...]
     p99s: tuple[str, ...]
     hits: tuple[str, ...]
@@ -35,7 +35,7 @@ class UserRow:
 class DetailRow:
     """One path and number of users in full."""
 
-    users: int
+    users: str
     path: str
     cells: tuple[str, ...]
 
@@ -70,7 +70,7 @@ def ratio(after: float | None, before: float | None) -> float | None:
     return after / before if after is not None and before else None
 
 
-def three_paths(serving: ServingPart) -> tuple[UserRow, ...]:
+def three_paths(serving: ServingPart, strings: Strings) -> tuple[UserRow, ...]:
     """The table of the published result, for every number of users that was measured."""
     found = []
     for users in serving.users:
@@ -79,7 +79,7 @@ def three_paths(serving: ServingPart) -> tuple[UserRow, ...]:
         both = (shared, memory)
         found.append(
             UserRow(
-                users,
+                users_name(users, strings),
                 tuple(_cell(row, seconds(row.ttft.mean) if row and row.ttft else "") for row in rows),
                 tuple(_cell(row, seconds(row.ttft.p99) if row and row.ttft else "", p99=True) for row in rows),
                 tuple(
@@ -115,7 +115,9 @@ def details(serving: ServingPart, strings: Strings) -> tuple[DetailRow, ...]:
         for path in serving.measured_paths:
             row = serving.row(path, users)
             if row is not None:
-                found.append(DetailRow(users, strings.paths[path] + mark(row, p99=True), _detail(row)))
+                found.append(
+                    DetailRow(users_name(users, strings), strings.paths[path] + mark(row, p99=True), _detail(row))
+                )
     return tuple(found)
 
 
@@ -146,10 +148,6 @@ def key_figures(document: Document, strings: Strings) -> tuple[KeyFigure, ...]:
         found += _serving_figures(document.serving, strings)
     if document.bench is not None:
         found += _bench_figures(document.bench, strings)
-    if found and document.verdicts:
-        counts = document.counts()
-        judged = sum(counts.values()) - counts["SKIP"]
-        found.append(KeyFigure(strings.key_figures["checks"], f"{counts['PASS']} / {judged}"))
     return tuple(found)
 
 
@@ -170,13 +168,21 @@ def _serving_figures(serving: ServingPart, strings: Strings) -> list[KeyFigure]:
         ):
             marks = mark(shared, p99=p99) or mark(memory, p99=p99)
             note = f"{seconds(after)} s : {seconds(before)} s"
-            label = strings.key_figures[name].format(users=users)
+            label = strings.key_figures[name].format(users=users_name(users, strings))
             found.append(KeyFigure(label, _times(ratio(after, before)) + marks, note))
     if shared.hit_rate is not None:
         note = strings.serving.ceiling_label.format(percent=f"{100 * serving.workload.ceiling:.2f}")
-        label = strings.key_figures["hit_rate"].format(users=users)
+        label = strings.key_figures["hit_rate"].format(users=users_name(users, strings))
         found.append(KeyFigure(label, f"{100 * shared.hit_rate:.2f} %", note))
-    return found
+    return found + _cost_figure(serving, strings)
+
+
+def _cost_figure(serving: ServingPart, strings: Strings) -> list[KeyFigure]:
+    cost = serving.cost
+    if cost is None:
+        return []
+    note = f"{cost.memory_gb:g} : {cost.flash_gb:g} {cost.currency}/GB, {cost.as_of}, {strings.predicted}"
+    return [KeyFigure(strings.key_figures["cost"], f"{cost.ratio_typical:.3g} \N{MULTIPLICATION SIGN}", note)]
 
 
 def _bench_figures(bench: BenchPart, strings: Strings) -> list[KeyFigure]:

@@ -127,6 +127,16 @@ def seconds(value: float) -> str:
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
+def users_name(users: int, strings: Strings) -> str:
+    """A number of users; a replayed trace, which has none, is called that."""
+    return str(users) if users else strings.serving.trace
+
+
+def users_group(users: int, strings: Strings) -> str:
+    """``48 users``, or that a trace was replayed."""
+    return strings.serving.users_group.format(users=users) if users else strings.serving.trace
+
+
 def _times(serving: ServingPart, strings: Strings, identifier: str, statistic: str) -> LineChart | None:
     words = strings.serving
 
@@ -135,7 +145,7 @@ def _times(serving: ServingPart, strings: Strings, identifier: str, statistic: s
             return None
         value = row.ttft.mean if statistic == "mean" else row.ttft.p99
         title = words.point.format(
-            path=strings.paths[row.path], x=words.users_group.format(users=row.users), value=f"{seconds(value)} s"
+            path=strings.paths[row.path], x=users_group(row.users, strings), value=f"{seconds(value)} s"
         )
         if statistic == "mean":
             return Point(row.users, value, title, row.mean_low, row.mean_high)
@@ -157,7 +167,7 @@ def _times(serving: ServingPart, strings: Strings, identifier: str, statistic: s
     highest = max(max(p.y, p.high or 0) for item in drawn for p in item.points)
     return LineChart(
         identifier, title, _label(subtitle, strings, emulated=serving.emulated, scaled=serving.scaled),
-        words.active_users, drawn, _user_ticks(serving), 0, highest * 1.05, rules=rules, notes=notes,
+        words.active_users, drawn, _user_ticks(serving, strings), 0, highest * 1.05, rules=rules, notes=notes,
     )  # fmt: skip
 
 
@@ -166,8 +176,8 @@ def _hollow(drawn: Iterable[Line], sentence: str) -> tuple[str, ...]:
     return (sentence.format(count=P99_SAMPLES),) * weak
 
 
-def _user_ticks(serving: ServingPart) -> tuple[Tick, ...]:
-    return tuple(Tick(float(users), str(users)) for users in serving.users)
+def _user_ticks(serving: ServingPart, strings: Strings) -> tuple[Tick, ...]:
+    return tuple(Tick(float(users), users_name(users, strings)) for users in serving.users)
 
 
 def knee(contexts: float) -> str:
@@ -206,7 +216,7 @@ def _hits(serving: ServingPart, strings: Strings, identifier: str) -> LineChart 
         if row.hit_rate is None:
             return None
         value = 100 * row.hit_rate
-        x = words.users_group.format(users=row.users)
+        x = users_group(row.users, strings)
         return Point(row.users, value, words.point.format(path=strings.paths[row.path], x=x, value=f"{value:.2f} %"))
 
     drawn = _lines(serving, strings, point, lambda value: f"{value:.2f} %")
@@ -219,7 +229,7 @@ def _hits(serving: ServingPart, strings: Strings, identifier: str) -> LineChart 
     return LineChart(
         identifier, words.chart_hit,
         _label(words.percent_higher, strings, emulated=serving.emulated, scaled=serving.scaled),
-        words.active_users, drawn, _user_ticks(serving), low, high, y_most=100, rules=(ceiling_rule, *rules),
+        words.active_users, drawn, _user_ticks(serving, strings), low, high, y_most=100, rules=(ceiling_rule, *rules),
         notes=notes, axis_note=words.axis_starts,
     )  # fmt: skip
 
@@ -249,7 +259,7 @@ def _turns(serving: ServingPart, strings: Strings, identifier: str) -> LineChart
             drawn.append(Line(strings.paths[path], value, points, look.colour, look.shape, look.width, look.dash))
     ticks = tuple(Tick(float(turn), str(turn)) for turn in sorted({p.turn for p in known if p.users == most}))
     return LineChart(
-        identifier, words.chart_turn.format(users=most),
+        identifier, words.chart_turn.format(users=users_name(most, strings)),
         _label(words.percent_of_turn, strings, emulated=serving.emulated, scaled=serving.scaled),
         words.turn, tuple(drawn), ticks, 0, 100, y_most=100,
     )  # fmt: skip
@@ -265,7 +275,7 @@ def _tiers(serving: ServingPart, strings: Strings, identifier: str) -> bars.BarC
                 parts = tuple(
                     bars.Part(strings.tiers[tier], row.tiers.get(tier, 0.0), _TIER_COLOURS[tier]) for tier in TIERS
                 )
-                found.append(bars.Bar(words.users_group.format(users=users), strings.paths[path], parts))
+                found.append(bars.Bar(users_group(users, strings), strings.paths[path], parts))
     if not found:
         return None
     seen = [tier for tier in TIERS if any(row.tiers.get(tier) for row in serving.rows)]

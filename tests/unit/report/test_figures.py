@@ -87,8 +87,8 @@ def test_report_written_before_there_were_figures_still_opens() -> None:
 
 
 def test_three_path_table_is_the_published_one() -> None:
-    row = tables.three_paths(serving_of(sample.full()))[-1]
-    assert row.users == 48
+    row = tables.three_paths(serving_of(sample.full()), ENGLISH)[-1]
+    assert row.users == "48"
     assert row.means == ("11.13", "5.11", "5.04")
     assert row.p99s == ("53.76", "6.63", "6.57")
     assert row.hits == ("92.81", "98.45", "98.44")
@@ -99,7 +99,7 @@ def test_p99_of_few_samples_and_incomplete_rows_are_marked_wherever_they_stand()
     document = sample.full()
     rows = serving_of(document).rows
     document = with_serving(document, rows=(replace(rows[0], complete=False), *rows[1:]))
-    first = tables.three_paths(serving_of(document))[0]
+    first = tables.three_paths(serving_of(document), ENGLISH)[0]
     assert first.means[0] == "4.66‡"
     assert first.p99s == ("6.02†‡", "5.96†", "6.00†")
     told = text_of(page.render(document))
@@ -112,7 +112,7 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero() -> None:
     document = sample.full()
     rows = tuple(row for row in serving_of(document).rows if (row.path, row.users) != ("memory", 48))
     document = with_serving(document, rows=rows, missing=("48 users, memory: the engine on gpu2 was killed",))
-    last = tables.three_paths(serving_of(document))[-1]
+    last = tables.three_paths(serving_of(document), ENGLISH)[-1]
     assert last.means == ("11.13", "–", "5.04")  # noqa: RUF001
     assert last.mean_ratio == last.hit_difference == "–"  # noqa: RUF001
     told = text_of(page.render(document))
@@ -141,7 +141,7 @@ def test_key_figures_say_what_they_are_made_of() -> None:
     assert found["TTFT mean, G3.5 against memory, 48 users"] == ("0.99 ×", "5.04 s : 5.11 s")  # noqa: RUF001
     assert found["KV hit rate of G3.5, 48 users"][0] == "98.44 %"
     assert found["Best read from the store"] == ("36.5 GB/s", "16 MiB")
-    assert found["Checks passed"] == ("5 / 5", "")
+    assert found["Storage cost, memory against shared flash"] == ("20 ×", "15 : 0.75 USD/GB, 2026-12-01, predicted")  # noqa: RUF001
     assert tables.key_figures(sample.failed(), ENGLISH) == ()
 
 
@@ -185,6 +185,24 @@ def test_long_tables_are_cut_but_never_before_what_is_wrong() -> None:
     table = tables.bench_tables(replace(document.bench, measurements=many), ENGLISH)[0]
     assert (len(table.rows), table.more) == (tables.MAX_MEASUREMENTS, 41)
     assert table.rows[0][1] == "late"
+
+
+def test_cost_is_made_of_the_sites_prices_and_says_that_it_is_assumed() -> None:
+    told = text_of(page.render(sample.full()))
+    assert "costs 20 times what it costs in shared flash (6.67 to 66.7). Assumed, not measured: 15 and 0.75 USD" in told
+
+
+def test_replayed_trace_has_no_number_of_users() -> None:
+    serving = serving_of(sample.full())
+    rows = tuple(replace(row, users=0) for row in serving.rows if row.users == 48)
+    turns = tuple(replace(turn, users=0) for turn in serving.turns if turn.users == 48)
+    workload = replace(serving.workload, users=(0,), trace="conversation-50.jsonl")
+    html = page.render(with_serving(sample.full(), rows=rows, turns=turns, workload=workload))
+    told = text_of(html)
+    assert "Trace conversation-50.jsonl replayed on 2 nodes" in told
+    assert "0 users" not in told
+    assert "trace 11.13" in told
+    parse(html)
 
 
 def test_site_that_was_not_put_back_is_said_loudly() -> None:
@@ -260,6 +278,8 @@ def test_results_are_read_from_the_run_folder(tmp_path: Path, monkeypatch: pytes
     assert paths.problems == ()
     stored = report.read(tmp_path)
     assert stored.serving == sample.full().serving
+    assert stored.serving is not None
+    assert stored.serving.cost is not None
     assert stored.bench == sample.full().bench
     assert sorted(path.name for path in paths.charts) == sorted(f"{name}.png" for name in (
         "ttft-mean", "ttft-p99", "hit-rate", "hit-per-turn", "tiers", "fabric-bandwidth", "storage-bandwidth",
