@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from g35ctl.cli.main import app
+from g35ctl.content import content_root
 from g35ctl.engine import hitrate
 from g35ctl.engine.hitrate import HitCurve, hit_curve
 from g35ctl.errors import G35Error
@@ -121,3 +124,20 @@ def test_an_answer_that_is_not_whole_is_not_believed(
     with pytest.raises(G35Error) as caught:
         curve()
     assert told in caught.value.why
+
+
+def test_the_verb_shows_the_curve_of_a_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("G35_STATE", str(tmp_path))
+    inventory = content_root() / "inventories" / "published"
+    arguments = ["-i", str(inventory), "plan", "--trace", str(TRACE)]
+    monkeypatch.setattr("sys.argv", ["g35ctl", *arguments])
+    answering(monkeypatch, {"hitRateCeiling": 0.5, "metadata": {"requestCount": 50}, "points": []})
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "shared flash" in done.stdout
+    assert "memory of one host" in done.stdout
+    document = json.loads(CliRunner().invoke(app, [*arguments, "-o", "json"]).stdout)
+    assert document["predicted"] is True
+    assert {point["lru"] for point in document["points"]} == {0.5}
+    two_hosts = ["-i", str(content_root() / "inventories" / "two-hosts"), "plan", "--trace", str(TRACE)]
+    assert "states no workload" in str(CliRunner().invoke(app, two_hosts).exception)
