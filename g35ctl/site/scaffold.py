@@ -212,6 +212,11 @@ g35_mooncake:
 g35_validate:
   value_size: 1MiB
   keys: 8
+  # What the tier is sized for: g35ctl plan and g35ctl simulate predict with it (docs/simulate.md).
+  # workload:
+  #   config_json: ../models/our-model/config.json
+  #   users: [8, 16, 32, 48]
+  #   tiers: {memory: 250GB}
 """
 
 

@@ -68,7 +68,7 @@ def test_rails_must_not_overlap() -> None:
     assert len(raised.value.why.splitlines()) == 3
 
 
-@pytest.mark.parametrize("name", ["lab", "two-hosts", "fleet"])
+@pytest.mark.parametrize("name", ["lab", "two-hosts", "fleet", "published"])
 def test_the_examples_are_valid(name: str) -> None:
     site, problems = inspect(str(content_root() / "inventories" / name))
     assert site is not None, [str(problem) for problem in problems]
