@@ -216,7 +216,7 @@ g35_validate:
   # workload:
   #   config_json: ../models/our-model/config.json
   #   users: [8, 16, 32, 48]
-  #   tiers: {memory: 250GB}
+  #   tiers: {{memory: 250GB}}
 """
 
 
