@@ -81,7 +81,7 @@ def test_a_client_measures_against_the_port_its_server_told(make: Callable[..., 
         "ib_write_bw -d mlx5_0 -p 18507 -F --tclass=106 --source_ip=192.0.2.21 -s 65536 -D 5 -q 4 -t 128 192.0.2.22"
     )
     assert state["speeds"] == {"eth1": 100000}
-    assert meetings.names == ["k write", "end"]
+    assert meetings.names == ["k write", "k write, done", "end"]
     assert programs.left == []
 
 
