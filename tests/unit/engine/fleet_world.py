@@ -1,0 +1,274 @@
+"""A tier as a script: boxes that admit, hosts that mount and serve, a master that forgets late. Plays change it as the
+modules would, and whatever would harm data fails the test at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from g35ctl.engine import folder
+from g35ctl.engine.events import TaskEvent
+from g35ctl.engine.lifecycle.hands import Hands
+from g35ctl.engine.runner import Play, Played
+from g35ctl.engine.session import Session
+from g35ctl.plan.cache import segment
+from g35ctl.site.model import Site
+
+TTL = 10.0
+
+
+class Killed(BaseException):
+    """The controller dies: nothing may catch it."""
+
+
+class Quiet:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def begin(self, title: str, stages: Any, hosts: Any) -> None: ...
+    def stage_started(self, stage: str, hosts: Any) -> None: ...
+    def task(self, event: Any) -> None: ...
+    def stage_ended(self, result: Any) -> None: ...
+    def end(self) -> None: ...
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+class Asked:
+    asked = False
+
+    def requested(self) -> bool:
+        return self.asked
+
+
+@dataclass
+class Store:
+    """A store that runs, or ran: ``stopped`` is None while it does."""
+
+    host: str
+    uuid: str
+    segment: str
+    stopped: float | None = None
+    only_in_memory: set[str] = field(default_factory=set)
+
+
+class World:
+    """The hosts. ``kill_at`` is the number of the play at which the controller dies, before or after its effect."""
+
+    def __init__(self, inventory: Path, site: Site) -> None:
+        self.inventory = str(inventory)
+        self.site = site
+        self.now = 1000.0
+        self.admits: dict[str, set[str]] = {}
+        self.connected: dict[str, set[str]] = {}
+        self.mounted: dict[str, set[str]] = {}
+        self.marks: dict[str, str] = {}
+        self.stores: list[Store] = []
+        self.flash: dict[str, set[str]] = {}
+        self.noted: set[str] | None = None
+        self.dead: set[str] = set()
+        self.deaf: set[str] = set()
+        self.plays: list[tuple[str, tuple[str, ...]]] = []
+        self.kill_at = -1
+        self.kill_after = False
+        self.count = 0
+        self.interrupt = Asked()
+        self.display = Quiet()
+        self.memory_is_stuck = False
+        self.broken: Callable[[Play], str] = lambda play: ""
+
+    # the controller
+
+    def session(self, verb: str) -> Session:
+        from g35ctl.engine.planning import plan_again
+
+        state = folder.state_directory(self.inventory)
+        run = folder.create(state, verb)
+        plan = plan_again(self.inventory, self.site)
+        self.display = Quiet()
+        session = Session(
+            self.inventory, verb, self.site, plan, state, run, self.display, self.interrupt, datetime.now(UTC)
+        )  # type: ignore[arg-type]
+        session.play = lambda play: self.play(session, play)  # type: ignore[assignment,method-assign]
+        return session
+
+    def hands(self, verb: str) -> Hands:
+        return Hands(self.session(verb), self.sleep, lambda: self.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    # the hosts
+
+    def play(self, session: Session, play: Play) -> Played:
+        self.count += 1
+        if self.count == self.kill_at and not self.kill_after:
+            raise Killed
+        self.plays.append((play.stage, play.hosts))
+        self.now += 1.0
+        played = Played(play.stage, play.hosts)
+        for host in play.hosts:
+            if host in self.dead:
+                played.take(TaskEvent(play.stage, host, "t", "setup", "unreachable", False, 0, message="no answer"))
+                continue
+            problem = self.broken(play)
+            if problem:
+                found = ({"severity": "error", "check": problem, "observed": "o", "expected": "e", "remedy": "r"},)
+                action = f"g35_{play.stage}"
+                played.take(TaskEvent(play.stage, host, "t", action, "failed", False, 1, findings=found))
+                continue
+            action, state = self.do(session, play, host)
+            played.take(TaskEvent(play.stage, host, "t", action, "ok", play.stage != "verify", 1, state=state))
+        if self.count == self.kill_at:
+            raise Killed
+        return played
+
+    def do(self, session: Session, play: Play, host: str) -> tuple[str, dict[str, Any]]:
+        plan = session.plan.host(host)
+        if play.playbook == "target":
+            assert plan.target is not None
+            for item in plan.target.namespaces:
+                self.admits[item.nqn] = set(item.allowed_hosts)
+                for other, nqns in self.connected.items():
+                    if item.nqn in nqns and self.nqn(other) not in item.allowed_hosts and other not in self.deaf:
+                        shut_out = session.verb == "failover" or item.uuid not in self.mounted.get(other, set())
+                        assert shut_out, f"{other} was shut out of {item.nqn} while it was mounted"
+                        nqns.discard(item.nqn)
+            return "g35_target", {"subsystems": {}}
+        if play.playbook == "fence":
+            seen = {}
+            for nqn in play.variables["g35_fence_subsystems"][host]:
+                self.admits[nqn] = set()
+                for nqns in self.connected.values():
+                    nqns.discard(nqn)
+                seen[nqn] = {"present": True, "allowed_hosts": [], "any_host": False, "controllers": None}
+            return "g35_fence", {"subsystems": seen}
+        if play.playbook == "release":
+            self.release(session, host)
+            return "g35_release", {"cache": {}}
+        if play.playbook == "connect":
+            assert plan.connect is not None
+            for nqn in {path.nqn for path in plan.connect.paths}:
+                assert self.nqn(host) in self.admits[nqn], f"{host} is refused by {nqn}"
+                self.connected.setdefault(host, set()).add(nqn)
+        if play.playbook == "storage":
+            assert plan.storage is not None
+            for mount in plan.storage.mounts:
+                assert mount.nqn in self.connected[host], f"{host} has no path to {mount.nqn}"
+                self.mount(host, mount.uuid, mount.previous_owners)
+        if play.playbook == "cache":
+            assert plan.cache is not None
+            for item in plan.cache.store.instances if plan.cache.store else ():
+                self.start(host, item.namespace_uuid, segment(item))
+        if play.playbook == "pool":
+            return "g35_pool", self.pool(play.variables)
+        if play.playbook == "verify":
+            return "g35_verify", self.read(session, host)
+        return f"g35_{play.stage}", {"system": {}}
+
+    def release(self, session: Session, host: str) -> None:
+        plan = session.plan.host(host)
+        assert plan.cache is not None and plan.storage is not None and plan.connect is not None, "no plan to let go by"
+        keep = {mount.uuid for mount in plan.storage.mounts}
+        for store in self.running(host):
+            if store.uuid not in keep:
+                assert not store.only_in_memory, f"values in the memory of {store.segment} are lost"
+                store.stopped = self.now
+        self.mounted[host] = self.mounted.get(host, set()) & keep
+        nqns = {path.nqn for path in plan.connect.paths}
+        self.connected[host] = self.connected.get(host, set()) & nqns
+
+    def mount(self, host: str, uuid: str, previous: tuple[str, ...]) -> None:
+        users = [name for name, uuids in self.mounted.items() if uuid in uuids and name != host]
+        alive = [name for name in users if self.nqn_of(uuid) in self.connected.get(name, set())]
+        assert not alive, f"{uuid} is mounted on {host} and {alive}"
+        mark = self.marks.get(uuid)
+        assert mark in (None, host, *previous), f"{uuid} is marked for {mark}, {host} may replace {previous}"
+        self.marks[uuid] = host
+        self.mounted.setdefault(host, set()).add(uuid)
+
+    def start(self, host: str, uuid: str, name: str) -> None:
+        assert uuid in self.mounted.get(host, set()) and self.marks[uuid] == host
+        if any(store.uuid == uuid for store in self.running(host)):
+            return
+        for store in self.stores:
+            if store.uuid == uuid and store.stopped is not None:
+                assert self.now - store.stopped >= TTL, f"a store of {uuid} started within the client's time to live"
+            assert store.uuid != uuid or store.stopped is not None, f"two stores of {uuid}"
+        self.stores.append(Store(host, uuid, name))
+
+    def running(self, host: str) -> list[Store]:
+        return [store for store in self.stores if store.host == host and store.stopped is None]
+
+    def pool(self, given: dict[str, Any]) -> dict[str, Any]:
+        action, segments = given["g35_pool_action"], given.get("g35_pool_segments", [])
+        if action == "note":
+            self.noted = self.noted if self.noted is not None else self.served()
+            return {"action": action, "keys": len(self.noted), "digests": {"k": "d"}}
+        if action == "compare":
+            lost = (self.noted or set()) - self.served()
+            return {"action": action, "noted": self.noted is not None, "before": len(self.noted or ()),
+                    "after": len(self.served()), "lost": len(lost), "first": sorted(lost), "evicted": 0, "read": 1,
+                    "different": [], "unreadable": []}  # fmt: skip
+        if action == "forget":
+            self.noted = None
+        if action == "empty" and not self.memory_is_stuck:
+            others = [store for store in self.stores if store.stopped is None and store.segment not in segments]
+            for store in self.stores:
+                if store.segment in segments and store.stopped is None:
+                    assert others
+                    others[0].only_in_memory |= store.only_in_memory
+                    store.only_in_memory = set()
+        stuck = 3 if action == "empty" and self.memory_is_stuck else 0
+        gone = [name for name in segments if any(s.segment == name and s.stopped is None for s in self.stores)]
+        return {"action": action, "left_count": stuck, "left": gone if action == "gone" else ["k"] * stuck,
+                "closed": [], "job": "7-8" if action == "empty" else ""}  # fmt: skip
+
+    def served(self) -> set[str]:
+        """Keys that somebody serves."""
+        served = {store.uuid for store in self.stores if store.stopped is None}
+        found = {key for uuid in served for key in self.flash.get(uuid, set())}
+        return found | {key for store in self.stores if store.stopped is None for key in store.only_in_memory}
+
+    def read(self, session: Session, host: str) -> dict[str, Any]:
+        plan = session.plan.host(host)
+        mounts = plan.storage.mounts if plan.storage is not None else ()
+        for mount in mounts:
+            assert mount.uuid in self.mounted.get(host, set()), f"verify: {host} does not mount {mount.uuid}"
+        return {"storage": {"mounts": [{"uuid": m.uuid, "marker": {"owner": self.marks[m.uuid]}} for m in mounts]}}
+
+    def nqn(self, host: str) -> str:
+        from g35ctl.plan.identity import host_nqn
+
+        return host_nqn(self.site, next(item for item in self.site.hosts if item.name == host))
+
+    def nqn_of(self, uuid: str) -> str:
+        return next(
+            item.nqn for host in self.site.hosts if host.box is not None for item in host.box.namespaces
+            if str(item.uuid) == uuid
+        )  # fmt: skip
+
+    def die(self, host: str) -> None:
+        """Power off: its connections stand at the target until it is shut out; its memory is lost."""
+        self.dead.add(host)
+        for store in self.running(host):
+            store.stopped = self.now
+            store.only_in_memory = set()
+
+    def owners(self) -> dict[str, str]:
+        return {store.uuid: store.host for store in self.stores if store.stopped is None}
+
+    def deploy(self) -> None:
+        """What a deploy of the present record leaves behind, with the ledger that goes with it."""
+        hands = self.hands("deploy")
+        for stage in ("target", "fabric", "connect", "storage", "cache"):
+            hands.apply(stage, [host.name for host in hands.plan.hosts])
+        for host in hands.plan.hosts:
+            for mount in host.storage.mounts if host.storage is not None else ():
+                self.flash.setdefault(mount.uuid, {f"{mount.uuid}-{n}" for n in range(3)})
+        for store in self.stores:
+            store.only_in_memory = {f"memory-{store.segment}"}
