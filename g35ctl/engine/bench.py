@@ -15,6 +15,7 @@ from g35ctl.engine.ledger import write_atomically
 from g35ctl.engine.run import Failure, StageResult
 from g35ctl.engine.runner import Play
 from g35ctl.engine.session import Session
+from g35ctl.plan.bench import least_seconds
 
 FOLDER = "bench"
 """Directory of the run folder with what the tools said, one file per suite and host."""
@@ -41,6 +42,11 @@ def measure(session: Session, suite: str, jobs: Mapping[str, BenchJob]) -> Measu
     """Run the jobs (host to job) and keep what the tools said. Whatever goes wrong, nothing is left running."""
     hosts = tuple(jobs)
     session.display.stage_started("validate", hosts)
+    least = least_seconds(jobs)
+    session.display.say(
+        f"{suite}: {len(hosts)} hosts measure together"
+        + (f", for at least {least / 60:.0f} minutes" if least > 90 else "")
+    )
     variables = {"g35_bench_jobs": {host: dump(job) for host, job in jobs.items()}}
     # The hosts wait for each other: each needs a fork of its own.
     played = session.play(Play("validate", "bench", hosts, forks=len(hosts), variables=variables))

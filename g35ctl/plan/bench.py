@@ -66,6 +66,17 @@ def _moving(site: Site, amount: int) -> int:
     return amount // (_SLOWEST_EMULATED if site.validation.emulated else _SLOWEST) + _around(site)
 
 
+def least_seconds(jobs: Mapping[str, BenchJob]) -> int:
+    """How long the measurements of a suite take when everything else takes no time."""
+    found = 0
+    for job in jobs.values():
+        if job.fabric is not None:
+            found = max(found, len(job.fabric.rounds) * job.fabric.seconds)
+        if job.storage is not None:
+            found = max(found, sum(len(item.points) for item in job.storage.rounds) * job.storage.seconds)
+    return found
+
+
 # --- fabric ----------------------------------------------------------------------------------------------------------
 
 

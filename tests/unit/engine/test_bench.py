@@ -29,9 +29,10 @@ class Session:
     def __init__(self, folder: Path, outcomes: dict[str, str] | None = None, stopped: bool = False) -> None:
         self.plan, self.site = tier_sample.plan(), tier_sample.site()
         self.outcomes = outcomes or {}
+        self.said: list[str] = []
         self.plays: list[tuple[Play, bool]] = []
         self.folder = SimpleNamespace(path=folder, identifier="20261201T181500.000Z-validate", log=lambda stage: stage)
-        self.display = SimpleNamespace(stage_started=lambda *_: None)
+        self.display = SimpleNamespace(stage_started=lambda *_: None, say=self.said.append)
         self.interrupt = SimpleNamespace(requested=lambda: stopped)
         self.forks = 2
 
@@ -54,6 +55,7 @@ def measured(session: Session) -> bench.Measured:
 def test_every_host_has_a_fork_and_its_own_job(tmp_path: Path) -> None:
     session = Session(tmp_path)
     found = measured(session)
+    assert session.said == ["fabric: 3 hosts measure together, for at least 3 minutes"]
     ((play, _),) = session.plays
     assert play.forks == len(play.hosts) == 3
     assert set(play.variables["g35_bench_jobs"]) == set(play.hosts)
