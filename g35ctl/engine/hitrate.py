@@ -174,18 +174,19 @@ def _curve(
         ceiling = float(data["hitRateCeiling"])
         read = int(data["metadata"]["requestCount"])
         points = {
-            round(float(point["gib"]) * GIB): tuple(
-                float(point["results"][policy]["hitRate"]) for policy in ("lru", "optimal")
-            )
-            for point in data["points"]
+            round(float(point["gib"]) * GIB): (_rate(point, "lru"), _rate(point, "optimal")) for point in data["points"]
         }
     except (KeyError, TypeError, ValueError) as error:
         raise _failed(f"its result has another form: {error!r}") from error
     if read != requests:
         raise _failed(f"it read {read} of {requests} requests")
     # It leaves sizes out that never fill: there nothing is evicted, and what can be found is.
-    found = [
-        HitPoint(name, size, *points.get(size, (ceiling, ceiling)), size in points)
-        for name, size in sorted(sizes.items(), key=lambda item: item[1])
-    ]
+    found = []
+    for name, size in sorted(sizes.items(), key=lambda item: item[1]):
+        lru, optimal = points.get(size, (ceiling, ceiling))
+        found.append(HitPoint(name, size, lru, optimal, size in points))
     return HitCurve(trace.name, requests, mean, block_tokens, per_token, ceiling, tuple(found))
+
+
+def _rate(point: Mapping[str, Any], policy: str) -> float:
+    return float(point["results"][policy]["hitRate"])

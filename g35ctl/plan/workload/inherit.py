@@ -1,4 +1,4 @@
-"""A workload with what it leaves out taken from the site: how its engines compute, what memory its stores have."""
+"""A workload with what it leaves out taken from the site: what it measures, how it computes, what memory it has."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ from g35ctl.site.engines import Engine, engines_of
 from g35ctl.site.model import Site
 from g35ctl.site.workload_model import Workload
 
+#: what the serving suite measures with, and what the same is called here
+_MEASURED = {
+    "users": "users", "context": "context_tokens", "new_tokens": "new_tokens", "rounds": "rounds", "rate": "rate",
+    "trials": "trials",
+}  # fmt: skip
 _TYPES = {"auto": "bf16", "bfloat16": "bf16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8"}
 
 
 def effective_workload(site: Site, summary: Summary) -> Workload | None:
-    """The site's workload, None without one. What it states is never replaced; the host that has least decides."""
+    """The site's workload, None without one. What it states is never replaced.
+
+    Users, contexts and rates come from what the serving suite is told to measure, types and tiers from the engines: the
+    host that has least decides.
+    """
     workload = site.validation.workload
     if workload is None:
         return None
     hosts = [found for host in site.group("gpu_hosts") if (found := engines_of(host))]
     changes: dict[str, Any] = {}
+    serving = site.validation.serving
+    for name, ours in _MEASURED.items():
+        if name in serving.model_fields_set and ours not in workload.model_fields_set:
+            changes[ours] = getattr(serving, name)
+    if "rounds" in changes:
+        changes["rounds"] = max(2, changes["rounds"])  # one cold round alone finds nothing, and has nothing to find
     if hosts and workload.kv_dtype is None:
         changes["kv_dtype"] = _TYPES[hosts[0][0].settings.kv_dtype]
     if hosts and not workload.groups:

@@ -150,6 +150,15 @@ def test_what_the_workload_leaves_out_comes_from_the_site(tmp_path: Path) -> Non
     assert (workload.tiers.memory, workload.tiers.device) == (10**9, 2 * 10**9)
 
 
+def test_plans_and_measurements_are_made_with_the_same_numbers(tmp_path: Path) -> None:
+    path = site(tmp_path, "{bytes_per_token: 70272, rounds: 3}, serving: {users: [2, 4], context: 9000, rounds: 7}")
+    workload = effective(path)
+    assert workload.users == (2, 4)
+    assert workload.context_tokens == 9000
+    assert workload.rounds == 3  # stated for itself
+    assert workload.new_tokens == 2500  # stated nowhere
+
+
 def effective(path: Path) -> Workload:
     found, problems = inspect(str(path))
     assert found is not None, problems
