@@ -233,13 +233,8 @@ def in_the_way(act: Act) -> G35Error:
     return G35Error(
         "another act is unfinished",
         why=act.describe(),
-        next_command=f"{command_of(act)}{back}",
+        next_command=f"{act.command}{back}",
     )
-
-
-def command_of(act: Act) -> str:
-    """The command that goes on with an act."""
-    return "g35ctl rebalance --yes" if act.verb == "rebalance" else f"g35ctl {act.verb} {act.subject}"
 
 
 def _taken_over(session: Session, act: Act, host: str) -> Act | None:

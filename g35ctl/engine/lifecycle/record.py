@@ -76,6 +76,11 @@ class Act:
         now = f", {begun[0].move} is {begun[0].phase}" if begun else ""
         return f"{self.verb} {self.subject} of {self.since} was cut off: {done} of {len(self.stages)} moves done{now}"
 
+    @property
+    def command(self) -> str:
+        """The command that goes on with it."""
+        return "g35ctl rebalance --yes" if self.verb == "rebalance" else f"g35ctl {self.verb} {self.subject}"
+
     def overlay(self, custody: Custody) -> Custody:
         """The record as planning has to see it while this act is under way."""
         moving = [item for item in self.stages if item.reached(LEAVING) and item.phase != DONE]
@@ -105,6 +110,19 @@ def load_custody(state: Path) -> Custody:
         raise _damaged(path, str(error)) from error
     act = load_act(state)
     return act.overlay(custody) if act is not None else custody
+
+
+def standing(state: Path) -> tuple[str, ...]:
+    """What an operator should know of the record: an act that is unfinished, hosts and boxes out of service."""
+    act, custody = load_act(state), load_custody(state)
+    told = [f"{act.describe()}; go on with: {act.command}"] if act is not None else []
+    for host, item in custody.away.items():
+        how = "" if item.clean else ", and has not let go of what it had: g35ctl deploy does that when it answers"
+        told.append(
+            f"{host} is out of service since {item.since} ({item.why}){how}; g35ctl undrain {host} brings it back"
+        )
+    told += [f"box {name} was removed: take it out of the inventory" for name in sorted(custody.removed)]
+    return tuple(told)
 
 
 def save_custody(state: Path, custody: Custody) -> None:

@@ -33,18 +33,19 @@ def run_act(session: Session, what: str, work: Work) -> tuple[Run, tuple[Verdict
     except Stopped:
         stopped = True
     session.save_states()
-    return _closed(session, hands.results, verdicts, failures, stopped), verdicts
+    return closed_run(session, hands.results, verdicts, failures, stopped), verdicts
 
 
-def _closed(
+def closed_run(
     session: Session, results: list[StageResult], verdicts: tuple[Verdict, ...], failures: tuple[Failure, ...],
     stopped: bool,
 ) -> Run:  # fmt: skip
+    """The run of steps that were taken outside a deploy. An act is done or it is not: it has no partial success."""
     missed = any(item.grade is Grade.FAIL for item in verdicts)
     code = told.exit_code(
         results, failures, check=False, interrupted=stopped or session.interrupt.requested(), verdicts_failed=missed
     )
-    if code is Exit.PARTIAL:  # an act is done or it is not: that some hosts came through says nothing
+    if code is Exit.PARTIAL:
         code = Exit.DEPLOY_FAILED
     return Run(
         identifier=session.folder.identifier,
