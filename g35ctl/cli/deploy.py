@@ -25,6 +25,7 @@ def deploy(
     diff: bool = typer.Option(False, "--diff", help="Show each change as before -> after"),
     forks: int | None = typer.Option(None, "--forks", min=1, help="Hosts worked on at a time; default up to 64"),
     resume: bool = typer.Option(True, "--resume/--no-resume", help="Keep what the ledger and a fresh reading agree on"),
+    batch: str = typer.Option("", "--batch", help="Roll it out: 1, N or 20% hosts at a time, a canary first"),
     allow_disruptive: bool = typer.Option(
         False, "--allow-disruptive", help="Consent to steps that interrupt something live"
     ),
@@ -36,8 +37,10 @@ def deploy(
     Safe to repeat: what holds is read back and kept. After a failure or an interruption run the same command again.
     """
     from g35ctl.cli.outcome import report_conclusion, show_changes
+    from g35ctl.engine.batches import run_deploy
     from g35ctl.engine.conclusion import conclude
-    from g35ctl.engine.deploy import Deployment, DeployOptions
+    from g35ctl.engine.deploy import DeployOptions
+    from g35ctl.engine.environment import check_accelerator
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.session import open_session
     from g35ctl.report.strings import named
@@ -52,7 +55,7 @@ def deploy(
             for step in session.plan.disruptive:
                 sys.stderr.write(f"disruptive: {step.host}: {step.stage}: {step.what} interrupts {step.interrupts}\n")
             typer.confirm("Proceed?", abort=True, err=True)
-        deployed = Deployment(session, options).run()
+        deployed = run_deploy(session, options, batch)
         conclusion = conclude(session, deployed.run, deployed.proof.verdicts if deployed.proof else (), strings)
         display.end()
     if diff and form == "text":
