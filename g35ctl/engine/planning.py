@@ -18,7 +18,7 @@ from ansible.module_utils.g35.plans import Wheel
 from g35ctl.bundle.wheelhouse import default_directory, read
 from g35ctl.engine.folder import state_directory
 from g35ctl.engine.ledger import Ledger, content_digest
-from g35ctl.engine.lifecycle.record import load_custody
+from g35ctl.engine.lifecycle.record import load_custody, standing
 from g35ctl.errors import G35Error
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
@@ -58,6 +58,7 @@ def _plan(inventory: str, site: Site, custody: Custody | None = None) -> Plan:
     paths = controller_paths(inventory)
     custody = custody or load_custody(state_directory(inventory))
     plan = build(site, None, _wheels(site, paths), paths, _keys(site), custody)
+    plan = replace(plan, warnings=plan.warnings + standing(state_directory(inventory)))
     plan = replace(plan, workload=workload_figures(site, plan.summary))
     recorded = recorded_stages(inventory, plan)
     return replace(plan, disruptive=disruptive_steps(plan.hosts, recorded)) if recorded else plan
