@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible.module_utils.g35.support import TOOLS
+from ansible.module_utils.g35.support import BENCH_TOOLS, TOOLS
 
 from g35ctl.bundle.carried import Need
 from g35ctl.bundle.wheelhouse import Target
@@ -56,7 +56,9 @@ def _pythons_read(inventory: str) -> Mapping[str, str]:
 
 
 def packages_needed(plan: Plan, family: str) -> tuple[str, ...]:
-    """Names of the packages that the stages of this plan use on hosts of a family (debian or redhat)."""
+    """Names of the packages that the stages of this plan, and the suites that measure it, use on hosts of a family
+    (debian or redhat)."""
     stages = {name for host in plan.hosts for name in host.stages()}
     wanted = {tool.package(family) for name in stages for tool in TOOLS.get(name, ())}
+    wanted |= {tool.package(family) for tool in BENCH_TOOLS.values()} if stages else set()
     return tuple(sorted(wanted))
