@@ -8,10 +8,11 @@ from typing import Any
 
 from ansible.module_utils.g35.schema import dump
 
+from g35ctl.plan.workload.figures import context_of
 from g35ctl.plan.workload.prefill import Prefill, findable, longest
 from g35ctl.simulation.run import SEED, Inputs, simulate
 from g35ctl.site.workload_model import Workload
-from g35ctl.validate.serving_result import CachePath, Row, ServingResult
+from g35ctl.validate.serving_result import CachePath, PathSetting, Row, ServingResult
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,28 @@ def as_measured(inputs: Inputs, measured: ServingResult) -> Inputs:
 
     Load generators send each user's turns at fixed times, so users come in turn and as many at a time as there are.
     """
-    method, hosts = measured.workload, inputs.hardware.hosts
+    method, hosts = measured.workload, measured.workload.nodes
     sizes = {item.path: item for item in measured.settings}
-    tiers = {
-        name: size
-        for name, path in (("memory", CachePath.LOCAL), ("memory_path", CachePath.MEMORY))
-        if path in sizes and (size := sizes[path].memory // hosts)
-    }
     workload = inputs.workload.model_copy(update={
         "users": method.users, "rate": method.rate, "context_tokens": method.context, "new_tokens": method.new_tokens,
         "rounds": method.rounds, "trials": method.trials, "block_tokens": method.block, "order": "cyclic",
-        "parallel": max(method.users), "tiers": inputs.workload.tiers.model_copy(update=tiers),
+        "parallel": max(method.users),
     })  # fmt: skip
+    context = context_of(workload, inputs.shape).size
+    tiers = {
+        name: size
+        for name, path in (("memory", CachePath.LOCAL), ("memory_path", CachePath.MEMORY))
+        if path in sizes and (size := _room(sizes[path], context) // hosts)
+    }
+    workload = workload.model_copy(update={"tiers": workload.tiers.model_copy(update=tiers)})
     pool = sizes[CachePath.G35].flash if CachePath.G35 in sizes else 0
-    hardware = replace(inputs.hardware, pool=pool or inputs.hardware.pool)
+    hardware = replace(inputs.hardware, hosts=hosts, pool=pool or inputs.hardware.pool)
     return replace(inputs, workload=_calibrated(workload, measured), hardware=hardware)
+
+
+def _room(setting: PathSetting, context: int) -> int:
+    """Bytes of memory that hold contexts: less than all of it where a store evicts before it is full."""
+    return setting.memory if setting.contexts is None else int(setting.contexts * context)
 
 
 def compare(inputs: Inputs, measured: ServingResult, seed: int = SEED) -> tuple[Compared, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,15 @@ def test_a_run_calibrates_the_model_with_two_of_its_times() -> None:
     assert by_place[CachePath.LOCAL, 12].predicted_hits == 0
     assert abs(by_place[CachePath.LOCAL, 12].ttft_error) < 0.1
     assert by_place[CachePath.G35, 12].hits_error == pytest.approx(0.037, abs=0.001)
+
+
+def test_what_a_store_evicts_early_holds_no_contexts() -> None:
+    early = replace(measured(), settings=(PathSetting(CachePath.LOCAL, 80_000_000, 0, 4.0, ""),))
+    inputs = as_measured(lab(), early)
+    assert inputs.workload.tiers.memory == 4 * (4096 + 3 * 64) * 2048
+    two = replace(early, workload=replace(early.workload, nodes=2))
+    assert as_measured(lab(), two).workload.tiers.memory == 2 * (4096 + 3 * 64) * 2048
+    assert as_measured(lab(), two).hardware.hosts == 2
 
 
 def test_a_run_without_cold_times_calibrates_nothing() -> None:
