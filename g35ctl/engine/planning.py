@@ -16,10 +16,12 @@ from pathlib import Path
 from ansible.module_utils.g35.plans import Wheel
 
 from g35ctl.bundle.wheelhouse import default_directory, read
+from g35ctl.bundle.wheelhouse import load as wheelhouse
 from g35ctl.engine.folder import state_directory
 from g35ctl.engine.ledger import Ledger, content_digest
 from g35ctl.engine.lifecycle.record import load_custody, standing
 from g35ctl.errors import G35Error
+from g35ctl.plan import inference_program
 from g35ctl.plan.build import build
 from g35ctl.plan.cache import wheel_set
 from g35ctl.plan.context import Paths, WheelSet
@@ -162,4 +164,12 @@ def _wheels(site: Site, paths: Paths) -> Mapping[WheelSet, tuple[Wheel, ...]]:
                 found[wanted] = read(wanted.directory, wanted.distribution, wanted.version, wanted.target)
             except G35Error:
                 found[wanted] = ()
+    for host in site.hosts:
+        for wanted in inference_program.wheel_sets(paths, site, host):
+            if wanted not in found:
+                # Gigabytes: what the manifest says is taken, and each host checks what it was pushed.
+                try:
+                    found[wanted] = wheelhouse(wanted.directory).plan_wheels()
+                except G35Error:
+                    found[wanted] = ()
     return found

@@ -17,6 +17,7 @@ from g35ctl.plan.disruptive import disruptive_steps
 from g35ctl.plan.fabric import plan_fabric
 from g35ctl.plan.files import with_files
 from g35ctl.plan.inference import Fleet, plan_inference
+from g35ctl.plan.inference_tiers import tiers
 from g35ctl.plan.model import STAGES, HostMemory, HostPlan, Plan, Summary
 from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign
 from g35ctl.plan.probe import Tier, plan_probe
@@ -156,4 +157,5 @@ def _summary(context: Context, hosts: tuple[HostPlan, ...]) -> Summary:
             )
             for name, store in stores.items()
         ),
+        tiers=tiers(context, hosts),
     )

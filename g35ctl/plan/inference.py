@@ -34,7 +34,8 @@ class Fleet:
     @cached_property
     def engines(self) -> Mapping[str, tuple[EnginePlan, ...]]:
         """Engines by host."""
-        return {host.name: engine_plans(self.context, host) for host in self.context.site.group("gpu_hosts")}
+        hosts = [host for host in self.context.site.group("gpu_hosts") if host.name not in self.context.absent]
+        return {host.name: engine_plans(self.context, host) for host in hosts}
 
     @cached_property
     def served(self) -> tuple[Served, ...]:
@@ -114,6 +115,7 @@ def _engine(engine: Engine, address: str, link: Link) -> EnginePlan:
         start_seconds=engine.settings.start_seconds,
         hub_token_file=model.hub_token_file or "",
         packages=_packages(engine, link),
+        writes=tuple(path for path in (engine.tiers.local_flash_path,) if path and engine.lmcache.enabled),
     )
 
 

@@ -12,7 +12,7 @@ from g35ctl.site.engines import Engine
 class Link:
     """The storage network as one engine sees it, and the pool on it where it has one (``pool``).
 
-    ``master`` and ``admin`` are the master's interfaces, address:port; ``address`` is this host's own.
+    ``master``, ``admin`` and ``cluster_id`` are the master's (see context.Master); ``address`` is this host's own.
     """
 
     pool: bool
@@ -22,6 +22,7 @@ class Link:
     type_of_service: int
     master: str = ""
     admin: str = ""
+    cluster_id: str = ""
 
 
 def link_of(context: Context, engine: Engine) -> Link:
@@ -36,6 +37,7 @@ def link_of(context: Context, engine: Engine) -> Link:
         type_of_service=context.site.fabric.traffic.type_of_service,
         master=master.rpc if master is not None else "",
         admin=master.admin if master is not None else "",
+        cluster_id=master.cluster_id if master is not None else "",
     )
 
 
@@ -52,6 +54,9 @@ def client_variables(link: Link) -> dict[str, str]:
         # A read from an owner that died waits three times this long; the default would be a minute and a half.
         "MC_RPC_CONNECT_TIMEOUT_MS": "2000",
     }
+    if link.cluster_id:
+        # With another one, a client looks for the masters where none ever are, and ends.
+        found["MC_STORE_CLUSTER_ID"] = link.cluster_id
     if link.protocol == "rdma":
         found["MC_FORCE_HCA"] = "1"
         found["MC_IB_TC"] = str(link.type_of_service)

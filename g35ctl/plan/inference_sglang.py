@@ -121,7 +121,7 @@ def pool_config(engine: Engine, link: Link) -> dict[str, Any]:
         "device_name": placeholders(link.netdevs),
         # The stores own memory and flash. SGLang counts this for the whole server, vLLM for each rank: none here.
         "global_segment_size": 0,
-        "master_metrics_port": int(link.admin.rpartition(":")[2]),
+        "master_metrics_port": int(link.admin.partition(",")[0].rpartition(":")[2]),
         "extra_backend_tag": sharing(engine),
     }
     if not engine.pool.linker:

@@ -119,6 +119,23 @@ class HostQueues:
 
 
 @dataclass(frozen=True)
+class TierUse:
+    """One tier of a host with engines: ``level`` is G1 to G4, ``user`` what fills it, ``size`` in bytes, ``tokens`` how
+    many that is (0: not known, or none). ``fits`` is False where it cannot be had; ``note`` says why, or what it is of.
+    """
+
+    host: str
+    level: str
+    user: str
+    medium: str
+    size: int
+    tokens: int
+    holds: str
+    fits: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Summary:
     """The tier in figures: ``raw`` is the size of all owned namespaces and ``capacity`` what stores may use of them,
     bytes; ``rated_gbps`` sums what the boxes are rated for, GB/s, leaving out ``unrated_boxes``."""
@@ -133,6 +150,7 @@ class Summary:
     unrated_boxes: int = 0
     memory: tuple[HostMemory, ...] = ()
     queues: tuple[HostQueues, ...] = ()
+    tiers: tuple[TierUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from g35ctl.plan.cache import local_directories, wheel_set
 from g35ctl.plan.context import Context
 from g35ctl.plan.model import HostPlan
+from g35ctl.site.model import SiteHost
 
 _SHOWN = 8
 # drivers that change nothing on the box
@@ -25,6 +26,7 @@ def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...
         *_lossy(context),
         *_static_boxes(context),
         *_missing_wheels(context, hosts),
+        *_missing_engine_wheels(context, hosts),
         *_destroy(context),
         *_empty_stores(hosts),
     )
@@ -124,6 +126,37 @@ def _missing_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str
         command += ["--python", target] if target else []
         needed = f"{distribution} {version}, which is needed on {_listed(names)}"
         yield f"{directory} lacks {needed}: run {shlex.join(command)}"
+
+
+def _missing_engine_wheels(context: Context, hosts: Sequence[HostPlan]) -> Iterator[str]:
+    missing: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
+    for host in hosts:
+        for item in host.inference.runtimes if host.inference is not None else ():
+            if not item.wheels:
+                others = _beside(context.hosts[host.name], host, item.distribution)
+                key = (item.wheel_directory, item.distribution, item.version, others)
+                missing.setdefault(key, []).append(host.name)
+    for (directory, distribution, version, others), names in missing.items():
+        command = ["g35ctl", "bundle", "create", "--output", directory]
+        command += ["--distribution", distribution, "--release", version]
+        for name in others:
+            command += ["--with", name]
+        needed = f"{distribution} {version}, which is needed on {_listed(names)}"
+        yield f"{directory} lacks {needed}: run {shlex.join(command)}"
+
+
+def _beside(host: SiteHost, plan: HostPlan, distribution: str) -> tuple[str, ...]:
+    """What an engine's environment needs besides its own wheel; Mooncake in the variant that the engine can load."""
+    found: dict[str, None] = {}
+    for engine in plan.inference.engines if plan.inference is not None else ():
+        for package in engine.packages if engine.program.distribution == distribution else ():
+            name, _, version = package.partition("==")
+            if name == "mooncake-transfer-engine" and engine.device == "cpu":
+                name += "-non-cuda"
+            elif name == "mooncake-transfer-engine" and not host.mooncake.distribution.endswith("-non-cuda"):
+                name = host.mooncake.distribution
+            found[f"{name}=={version}"] = None
+    return tuple(found)
 
 
 def _destroy(context: Context) -> Iterator[str]:

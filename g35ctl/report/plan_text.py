@@ -27,6 +27,7 @@ class Section:
 
 def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Section, ...]:
     """Everything the plan says, from the whole to the details. ``pending`` are the (host, stage) pairs to apply."""
+    from g35ctl.report.inference_text import engine_rows, router_rows, tier_rows
     from g35ctl.report.workload_text import workload_sections
 
     found = [
@@ -74,6 +75,19 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             "Switches (rendered only: g35ctl render DIR)",
             ("switch", "vendor", "model", "mtu", "ports", "ECN marking, bytes"),
             tuple(_switch(item) for item in plan.switches), frozenset({"mtu", "ports"}),
+        ),
+        Section(
+            "Engines", ("host", "engine", "program", "role", "address", "devices", "model", "keys", "mode"),
+            engine_rows(plan),
+        ),
+        Section(
+            "Routers", ("host", "router", "program", "address", "model", "workers", "balance from"), router_rows(plan),
+            frozenset({"workers", "balance from"}),
+        ),
+        Section(
+            "Tiers (predicted from what the site states)",
+            ("host", "tier", "of", "medium", "size", "tokens", "fits", "holds", "note"), tier_rows(plan),
+            frozenset({"size", "tokens"}),
         ),
         *workload_sections(plan.workload),
         Section("Disruptive steps (need --allow-disruptive where they hit something live)", (), _disruptive(plan)),

@@ -56,6 +56,7 @@ class EnginePlan:
     host_memory: int = field(default=0, metadata=_doc("Host memory it takes for KV and transfers, bytes"))
     start_seconds: int = field(default=1800, metadata=_doc("Longest start, seconds"))
     hub_token_file: str = field(default="", metadata=_doc("File on the host with the model hub's token"))
+    writes: Tuple[str, ...] = field(default=(), metadata=_doc("Directories on the host that it may write to"))
     packages: Tuple[str, ...] = field(
         default=(), metadata=_doc("Distributions its environment must have besides, NAME or NAME==VERSION")
     )
