@@ -54,6 +54,15 @@ class Stop:
                     self._event.set()
 
 
+def bound(argv: Sequence[str]) -> List[str]:
+    """A command line whose program dies with this process. Changing users clears the kernel's note of that, so a
+    setpriv that changes them has to ask for it again."""
+    words = list(argv)
+    for place in [number for number, word in enumerate(words) if word == "setpriv"][:1]:
+        words[place + 1 : place + 1] = ["--pdeathsig", "KILL"]
+    return ["setpriv", "--pdeathsig", "KILL"] + words
+
+
 class Child:
     """A running program. Its output goes to files that have no name, so that it never waits for a reader."""
 
@@ -62,7 +71,7 @@ class Child:
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 read after its end
         self._err: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL"] + self.argv,
+            bound(self.argv),
             stdin=subprocess.PIPE if talking else subprocess.DEVNULL,
             stdout=subprocess.PIPE if talking else self._out,
             stderr=self._err,
@@ -104,16 +113,17 @@ class Child:
     def end(self) -> Result:
         """Kill it and all it started if it still runs; what it did."""
         if self.running():
-            for number, grace in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 10.0)):
-                try:
-                    os.killpg(self._process.pid, number)
-                except ProcessLookupError:
-                    pass
-                try:
-                    self._process.wait(grace)
-                    break
-                except subprocess.TimeoutExpired:
-                    continue
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(2.0)
+            except subprocess.TimeoutExpired:
+                pass
+            # Also for what it started, and what did not listen.
+            self._signal(signal.SIGKILL)
+            try:
+                self._process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                pass  # it hangs in the kernel: nothing more can be done from here
         return Result(self.argv, self._code(), _text(self._out), _text(self._err))
 
     def wait(self, seconds: float, stopped: Callable[[], bool]) -> Result:
@@ -127,6 +137,12 @@ class Child:
             return result
         why = "stopped" if stopped() else "still running after %g s" % seconds
         return Result(result.argv, 124, result.out, (result.err + "\n" + why).strip())
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
 
     def _code(self) -> int:
         code = self._process.poll()

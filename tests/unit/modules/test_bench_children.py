@@ -34,7 +34,17 @@ def test_a_program_that_is_stopped_ends_with_all_it_started() -> None:
     assert result.code == 124
     assert "stopped" in result.err
     assert not alive(child.pid)
+    # Killed with it; the kernel may take a moment.
+    Host("/").wait_until(lambda: not alive(int(inner.split()[0])), 10, 0.01)
     assert not alive(int(inner.split()[0]))
+
+
+def test_a_program_dies_with_the_module_whoever_it_runs_as() -> None:
+    assert children.bound(["fio", "--name"]) == ["setpriv", "--pdeathsig", "KILL", "fio", "--name"]
+    assert children.bound(["prlimit", "-m", "setpriv", "--reuid", "g35", "env", "x"]) == [
+        *["setpriv", "--pdeathsig", "KILL", "prlimit", "-m"],
+        *["setpriv", "--pdeathsig", "KILL", "--reuid", "g35", "env", "x"],
+    ]
 
 
 def test_a_program_that_takes_too_long_is_ended() -> None:
