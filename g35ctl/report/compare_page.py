@@ -39,6 +39,7 @@ def write(folder: Path, before: Document, after: Document, strings: Strings = EN
 
 def render(before: Document, after: Document, comparison: Comparison, strings: Strings = ENGLISH) -> str:
     """The page: like a report's it needs nothing but itself."""
+    rows = [(item, figure_name(item, strings), *figure_cells(item)) for item in comparison.figures]
     template = page.environment().get_template("compare.html.j2")
     return template.render(
         strings=strings,
@@ -47,7 +48,8 @@ def render(before: Document, after: Document, comparison: Comparison, strings: S
         counts=comparison.counts(),
         sides=(before, after),
         charts=pairs(before, after, strings),
-        figures=[(item, figure_name(item, strings), *figure_cells(item)) for item in comparison.figures],
+        moved=[row for row in rows if row[0].state != SAME],
+        unchanged=[row for row in rows if row[0].state == SAME],
         checks=[item for item in comparison.checks if item.state != SAME],
         cautions=_cautions(comparison, strings),
         samples=P99_SAMPLES,

@@ -134,6 +134,8 @@ class CompareStrings:
     checks_heading: str
     figures_heading: str
     figures_note: str
+    figures_unmoved: str
+    unchanged_heading: str
     figures_none: str
     checks_none: str
     charts_heading: str
