@@ -16,7 +16,8 @@ from g35ctl.validate.bench_result import BenchResult
 
 pytestmark = pytest.mark.lab
 
-TOOLS = "ib_write_bw|ib_read_bw|ib_send_lat|fio|g35_bench|storebench"
+# In brackets, so that pgrep's own command line does not match.
+TOOLS = "[i]b_(write|read|send)_|[f]io --output|[g]35_bench|[s]torebench|[t]ransfer_engine_bench"
 
 
 def measured(done: Done) -> BenchResult:

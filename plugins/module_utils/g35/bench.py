@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from . import bench_fabric, bench_storage, children
 from .bench_fabric import FabricSuite
@@ -32,12 +32,11 @@ def run(host: Host, job: BenchJob, stop: Stop) -> Dict[str, Any]:
     gate = Gate(plan, member, stop.requested)
     children.record(host)
     try:
+        gate.start()
         versions = _versions(host, job)
         missing = [name for name, version in versions.items() if not version]
-        if missing:
-            # The others are told at once instead of waiting.
-            raise BenchFailed("%s is not installed" % missing[0], _install(host, missing[0]))
-        gate.start()
+        # Everybody hears at once that the suite cannot begin, instead of waiting for whoever gave up.
+        _all_have_their_tools(host, member, gate.meet("begin", {"missing": missing}))
         state = _suite(host, job, gate, stop).run()
     except (GateLost, Stopped, ProbeFailed, OSError) as error:
         raise BenchFailed(str(error)) from error
@@ -45,6 +44,16 @@ def run(host: Host, job: BenchJob, stop: Stop) -> Dict[str, Any]:
         gate.stop()
         children.forget(host)
     return {**state, "versions": versions}
+
+
+def _all_have_their_tools(host: Host, member: str, came: Mapping[str, Any]) -> None:
+    """Raises BenchFailed where a host lacks a tool of the suite."""
+    lacking = {name: list(told.get("missing") or []) for name, told in came.items() if told.get("missing")}
+    if member in lacking:
+        tool = lacking[member][0]
+        raise BenchFailed("%s is not installed" % tool, _install(host, tool))
+    for name, tools in lacking.items():
+        raise BenchFailed("not begun: %s is not installed on %s" % (tools[0], name), "see what is told about %s" % name)
 
 
 def _install(host: Host, tool: str) -> str:

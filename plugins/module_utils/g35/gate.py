@@ -40,6 +40,7 @@ class Keeper:
         self._until: Dict[str, float] = {}
         self._open: Set[str] = set()
         self._away: Set[str] = set()
+        self._answering = 0
         self._changed = threading.Condition()
         self._socket: Optional[socket.socket] = None
         self.address: Tuple[str, int] = (plan.address, plan.port)
@@ -60,7 +61,7 @@ class Keeper:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stop(self) -> None:
-        """Close the gate; whoever waits is let go."""
+        """Close the gate; whoever waits is let go, and has heard so before this returns."""
         listening, self._socket = self._socket, None
         if listening is not None:
             try:
@@ -72,6 +73,8 @@ class Keeper:
         with self._changed:
             self._open.update(self._came)
             self._changed.notify_all()
+            # The process may end right after this, and its threads with it.
+            self._changed.wait_for(lambda: self._answering == 0, GONE)
 
     def _accept(self) -> None:
         while True:
@@ -88,6 +91,16 @@ class Keeper:
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
+        with self._changed:
+            self._answering += 1
+        try:
+            self._talk(connection)
+        finally:
+            with self._changed:
+                self._answering -= 1
+                self._changed.notify_all()
+
+    def _talk(self, connection: socket.socket) -> None:
         with connection:
             connection.settimeout(30)
             try:

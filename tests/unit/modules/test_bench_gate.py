@@ -72,6 +72,22 @@ def test_strangers_are_not_answered(gate: GatePlan, question: Any) -> None:
         assert connection.recv(100) == b""
 
 
+def test_a_gate_that_is_closed_has_answered_everybody_who_had_come() -> None:
+    """The keeper's process may end right after; an answer that is lost would be taken for a gate that is gone."""
+    for _ in range(20):
+        keeper = Keeper(GatePlan("127.0.0.1", 0, "t", "a", ("a", "b"), ("127.0.0.1",), patience=20))
+        keeper.start()
+        plan = replace(keeper.plan, port=keeper.address[1], conductor="somebody else")
+        told: list[dict[str, Any]] = []
+        other = threading.Thread(target=lambda p=plan, t=told: t.append(Gate(p, "b", sleep=lambda _: None).meet("end")))
+        other.start()
+        keeper.meet("a", "end", {}, 20)
+        keeper.stop()
+        assert keeper._answering == 0
+        other.join(10)
+        assert [set(item) for item in told] == [{"a", "b"}]
+
+
 def test_addresses_that_are_not_members_are_not_answered() -> None:
     keeper = Keeper(GatePlan("127.0.0.1", 0, "secret", "a", MEMBERS, ("192.0.2.21",)))
     keeper.start()

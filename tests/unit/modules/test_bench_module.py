@@ -51,6 +51,13 @@ def test_a_missing_tool_is_named_with_what_installs_it(tmp_path: Path, system: s
     assert not here.exists(children.RECORD)
 
 
+def test_nobody_begins_while_a_host_lacks_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came = {"gpu1": {"missing": []}, "gpu2": {"missing": ["fio"]}}
+    monkeypatch.setattr(bench.Gate, "meet", lambda self, name, payload: came)
+    with pytest.raises(BenchFailed, match="fio is not installed on gpu2"):
+        bench.run(host(tmp_path), STORAGE, children.Stop())
+
+
 def test_a_benchmark_that_was_asked_to_stop_fails_and_puts_everything_away(tmp_path: Path) -> None:
     stop = children.Stop()
     stop.set()
