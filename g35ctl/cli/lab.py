@@ -51,7 +51,8 @@ def _lab(name: str, inventory_dir: Path | None = None) -> VmLab:
 
 def _any_lab(kind: str, name: str, inventory_dir: Path | None = None) -> VmLab | ContainerLab:
     """The lab of that kind and name; without a kind, whichever was brought up under the name."""
-    from g35ctl.lab.container import KIND, NAME, ContainerLab, was_container_lab
+    from g35ctl.lab.container import KIND, ContainerLab, was_container_lab
+    from g35ctl.lab.container_topology import NAME
 
     if kind not in ("", "vm", KIND):
         raise typer.BadParameter(f"{kind!r} is not one of vm, {KIND}", param_hint="--kind")

@@ -19,8 +19,13 @@ from pathlib import Path
 MARKER = ".g35-complete"
 SPECIAL = ("<s>", "</s>", "<pad>")
 _CHAT = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}<assistant>"
-#: exponent of every weight's bfloat16: magnitudes from 1/64 to 1/32, near the usual initial spread of 0.02
+#: exponent of a weight's bfloat16: magnitudes from 1/64 to 1/32, near the usual initial spread of 0.02
 _EXPONENT = 121
+#: eight times that for attention: otherwise it takes the mean of thousands of tokens, an answer depends on the last
+#: token alone, and one from a wrong cache looks right
+_ATTENTION = 124
+#: an answer is made of these tokens alone: single bytes beyond ASCII would all be shown as the same replacement
+_SPOKEN = 128
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Shape:
 
 def make_model(directory: Path, shape: Shape = Shape()) -> bool:
     """Make the model's directory unless it is complete for this shape; True when it was made."""
-    wanted = hashlib.sha256(json.dumps(asdict(shape), sort_keys=True).encode()).hexdigest() + "\n"
+    made_of = [asdict(shape), _EXPONENT, _ATTENTION, _SPOKEN]
+    wanted = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest() + "\n"
     marker = directory / MARKER
     if marker.exists() and marker.read_text() == wanted:
         return False
@@ -88,7 +94,7 @@ def config(shape: Shape) -> dict[str, object]:
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": False,
         "bos_token_id": 256,
         "eos_token_id": 257,
         "pad_token_id": 258,
@@ -148,7 +154,8 @@ def tokenizer() -> dict[str, object]:
 
 
 def tensors(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Name to dimensions of every tensor of the model; the output head is the embedding."""
+    """Name to dimensions of every tensor of the model. The output head is its own: with the embedding in its place a
+    random model repeats its last token for ever."""
     found: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocabulary, shape.hidden)}
     wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     for layer in range(shape.layers):
@@ -164,7 +171,7 @@ def tensors(shape: Shape) -> dict[str, tuple[int, ...]]:
             f"{base}.mlp.up_proj.weight": (3 * shape.hidden, shape.hidden),
             f"{base}.mlp.down_proj.weight": (shape.hidden, 3 * shape.hidden),
         }
-    return found | {"model.norm.weight": (shape.hidden,)}
+    return found | {"model.norm.weight": (shape.hidden,), "lm_head.weight": (shape.vocabulary, shape.hidden)}
 
 
 def weights(shape: Shape) -> Iterator[bytes]:
@@ -181,20 +188,25 @@ def weights(shape: Shape) -> Iterator[bytes]:
     yield struct.pack("<Q", len(text))
     yield text
     source = random.Random(shape.seed)  # noqa: S311 - weights, not secrets
-    for dimensions in wanted.values():
+    for name, dimensions in wanted.items():
         count = math.prod(dimensions)
-        yield _ones(count) if len(dimensions) == 1 else _random(source, count)
+        exponent = _ATTENTION if ".self_attn." in name else _EXPONENT
+        if name == "lm_head.weight":
+            spoken = _SPOKEN * shape.hidden
+            yield _random(source, spoken, exponent) + bytes(2 * (count - spoken))
+        else:
+            yield _ones(count) if len(dimensions) == 1 else _random(source, count, exponent)
 
 
 def _ones(count: int) -> bytes:
     return b"\x80\x3f" * count
 
 
-def _random(source: random.Random, count: int) -> bytes:
+def _random(source: random.Random, count: int, exponent: int) -> bytes:
     """``count`` bfloat16 values of random sign and fraction."""
     # The upper byte holds the sign and the exponent without its last bit, the lower that bit and the fraction.
-    upper = bytes(value & 0x80 | _EXPONENT >> 1 for value in range(256))
-    lower = bytes((_EXPONENT & 1) << 7 | value & 0x7F for value in range(256))
+    upper = bytes(value & 0x80 | exponent >> 1 for value in range(256))
+    lower = bytes((exponent & 1) << 7 | value & 0x7F for value in range(256))
     out = bytearray(2 * count)
     out[0::2] = source.randbytes(count).translate(lower)
     out[1::2] = source.randbytes(count).translate(upper)

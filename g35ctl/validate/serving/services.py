@@ -83,7 +83,8 @@ def _units(host: HostPlan) -> tuple[str, ...]:
         found += ["g35-mooncake-master.service"] if host.cache.master is not None else []
         found += [item.unit for item in host.cache.store.instances] if host.cache.store is not None else []
     if host.inference is not None:
-        found += [item.unit for item in (*host.inference.engines, *host.inference.routers)]
+        found += [item.unit for item in host.inference.engines]
+        found += [item.unit for item in host.inference.routers]
     return tuple(found)
 
 
