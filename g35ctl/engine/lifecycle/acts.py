@@ -135,6 +135,12 @@ def undrain(hands: Hands, host: str, options: MoveOptions) -> tuple[Verdict, ...
     """Bring a host back with what it owned; also takes back a drain that was cut off. Raises as drain does."""
     session = hands.session
     act = load_act(session.state)
+    custody = load_custody(session.state)
+    if host in custody.removed:
+        save_custody(session.state, replace(custody, removed=custody.removed - {host}))
+        session.replan()
+        session.display.say(f"{host} is wanted again; g35ctl deploy brings it into service with what is on it")
+        return ()
     if act is not None and act.subject == host and act.verb == DRAIN:
         session.display.say(act.describe() + "; taking it back")
         _finish_begun(hands, act, options)

@@ -64,7 +64,7 @@ class Hands:
             stage, stage, taking_part, forks=self.session.forks,
             variables={"g35_action": "apply", "g35_allow_disruptive": True},
         )  # fmt: skip
-        self._play(play)
+        self.play(play)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         applied = [self.plan.host(name) for name in taking_part]
         self.ledger.record(applied, stage, self.content, now, self.session.folder.identifier)
@@ -79,7 +79,7 @@ class Hands:
         starts with the connections, because nothing that waits for them would ever end."""
         self.ledger.forget((host,), ("connect", "storage", "cache"))
         variables = {"g35_release_fenced": fenced}
-        self._play(Play("release", "release", (host,), forks=self.session.forks, variables=variables))
+        self.play(Play("release", "release", (host,), forks=self.session.forks, variables=variables))
 
     def fence(self, subsystems: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Shut everybody out of subsystems of Linux boxes; (box NQN) -> what the box says afterwards."""
@@ -87,7 +87,7 @@ class Hands:
         if not wanted:
             return {}
         play = Play("fence", "fence", tuple(wanted), variables={"g35_fence_subsystems": wanted})
-        played = self._play(play)
+        played = self.play(play)
         return {
             f"{event.host} {nqn}": dict(seen)
             for event in played.events
@@ -99,7 +99,7 @@ class Hands:
         """Work on the KV pool from a host that has Mooncake's environment; what the module brought."""
         variables = {"g35_pool_action": action, "g35_pool_token": token}
         variables |= {f"g35_pool_{name}": value for name, value in given.items()}
-        played = self._play(Play("pool", "pool", (host,), variables=variables))
+        played = self.play(Play("pool", "pool", (host,), variables=variables))
         for event in played.events:
             if event.action == "g35_pool" and event.state:
                 return dict(event.state)
@@ -107,14 +107,14 @@ class Hands:
             [Failure(host, "pool", f"pool.{action}", "no answer", "what the pool holds", "see the stage's log")]
         )
 
-    def remove(self, roles: Sequence[str], hosts: Sequence[str], **variables: Any) -> None:
+    def remove(self, stages: Sequence[str], hosts: Sequence[str]) -> None:
         """Take stages off hosts again, in the order given: the roles' action ``remove``."""
-        for role in roles:
-            taking_part = tuple(name for name in hosts if role in self.plan.host(name).stages())
+        for stage in stages:
+            taking_part = tuple(name for name in hosts if stage in self.plan.host(name).stages())
             if taking_part:
-                given = {"g35_remove_stage": role, **variables}
                 self.ledger.forget(taking_part, APPLIED)
-                self._play(Play("remove", "remove", taking_part, forks=self.session.forks, variables=given))
+                given = {"g35_remove_stage": stage}
+                self.play(Play("remove", "remove", taking_part, forks=self.session.forks, variables=given))
 
     def verify(self, hosts: Sequence[str], *, stage: str = "verify") -> Reading:
         """Read hosts back; raises when one cannot be read or does not hold."""
@@ -148,11 +148,12 @@ class Hands:
     def preflight(self, hosts: Sequence[str]) -> None:
         """Ask hosts what would stop an apply of the plan in force."""
         asked = tuple(name for name in hosts if stage_plans(self.plan.host(name), "preflight"))
-        self._play(Play("preflight", "preflight", asked, forks=self.session.forks))
+        self.play(Play("preflight", "preflight", asked, forks=self.session.forks))
 
     # accounting
 
-    def _play(self, play: Play) -> Played:
+    def play(self, play: Play) -> Played:
+        """Run a playbook and account for it. Raises StepFailed, or Stopped when the user asked to."""
         if self.session.interrupt.requested():
             raise Stopped
         self.session.display.stage_started(play.stage, play.hosts)

@@ -116,6 +116,10 @@ class Mover:
             if not item.reached(EMPTIED):
                 self._save(item.move.key, phase=EMPTIED)
 
+    def empty_all(self) -> None:
+        """Move what exists only in the memory of all stores of the act."""
+        self._empty([item for item in self.act.stages if not item.reached(EMPTIED)])
+
     def _fence(self) -> None:
         """Shut the dead host out of what it owned, prove it, and wait until the master has forgotten its stores."""
         waiting = [item for item in self.act.stages if not item.reached(LEFT)]

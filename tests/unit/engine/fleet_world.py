@@ -73,6 +73,7 @@ class World:
         self.dead: set[str] = set()
         self.deaf: set[str] = set()
         self.plays: list[tuple[str, tuple[str, ...]]] = []
+        self.taken_off: list[tuple[str, str]] = []
         self.kill_at = -1
         self.kill_after = False
         self.count = 0
@@ -150,6 +151,15 @@ class World:
         if play.playbook == "release":
             self.release(session, host)
             return "g35_release", {"cache": {}}
+        if play.playbook == "remove":
+            self.take_off(session, host, play.variables["g35_remove_stage"])
+        if play.playbook == "wipe":
+            assert play.variables["g35_wipe_site"] == session.plan.site
+            for mount in plan.storage.mounts if plan.storage is not None else ():
+                assert not [name for name, uuids in self.mounted.items() if mount.uuid in uuids]
+                assert mount.nqn in self.connected[host]
+                self.flash.pop(mount.uuid, None)
+                self.marks.pop(mount.uuid, None)
         if play.playbook == "connect":
             assert plan.connect is not None
             for nqn in {path.nqn for path in plan.connect.paths}:
@@ -181,6 +191,25 @@ class World:
         self.mounted[host] = self.mounted.get(host, set()) & keep
         nqns = {path.nqn for path in plan.connect.paths}
         self.connected[host] = self.connected.get(host, set()) & nqns
+
+    def take_off(self, session: Session, host: str, stage: str) -> None:
+        """A role's action remove: what stands on the stage must be gone already."""
+        self.taken_off.append((stage, host))
+        if stage == "cache":
+            for store in self.running(host):
+                store.stopped = self.now
+        elif stage == "storage":
+            assert not self.running(host)
+            self.mounted[host] = set()
+        elif stage == "connect":
+            assert not self.mounted.get(host)
+            self.connected[host] = set()
+        elif stage == "target":
+            plan = session.plan.host(host).target
+            assert plan is not None
+            for item in plan.namespaces:
+                assert not [name for name, nqns in self.connected.items() if item.nqn in nqns]
+                self.admits.pop(item.nqn, None)
 
     def mount(self, host: str, uuid: str, previous: tuple[str, ...]) -> None:
         users = [name for name, uuids in self.mounted.items() if uuid in uuids and name != host]
