@@ -31,6 +31,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "undrain": ("undrain", "Bring a host back with what it owned"),
     "failover": ("failover", "Give what a dead host owned to others, after shutting it out"),
     "rebalance": ("rebalance", "Propose or make moves that even out what owners hold"),
+    "remove": ("remove", "Take a host or a box out of the tier again"),
+    "teardown": ("teardown", "Undo everything g35ctl made; destroying data is separate and typed"),
     "status": ("status", "Show the live state of the tier"),
     "doctor": ("doctor", "Name the causes of what is wrong, with evidence and remedy"),
     "secrets": ("secrets", "Make, list and rotate the keys and passwords of a site"),
