@@ -53,7 +53,7 @@ def plan_inference(fleet: Fleet, host: SiteHost, cache: CachePlan | None) -> Inf
     if not own and not routers:
         return None
     settings = host.inference or Inference()
-    uses_pool = any(item.config_path for item in own)
+    uses_pool = any(item.sharing for item in own)
     return InferencePlan(
         site=context.site.identity.name,
         user=settings.user,
