@@ -9,6 +9,7 @@ from ansible.module_utils.g35.plans import CachePlan, EtcdPlan, MasterPlan, Runt
 
 from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.identity import endpoint
+from g35ctl.plan.nof import plan_nof
 from g35ctl.plan.storage import capacity, mount_point
 from g35ctl.site.model import SiteHost, StorageDirectory
 
@@ -21,9 +22,10 @@ def plan_cache(context: Context, host: SiteHost) -> CachePlan | None:
     master = _master(context, host)
     store = _store(context, host)
     etcd = _etcd(context, host)
-    if (master, store, etcd) == (None, None, None) and host.name not in context.custody.letting_go:
+    nof = plan_nof(context, host)
+    if (master, store, etcd, nof) == (None, None, None, None) and host.name not in context.custody.letting_go:
         return None
-    return CachePlan(context.site.identity.name, _runtime(context, host), master, store, etcd)
+    return CachePlan(context.site.identity.name, _runtime(context, host), master, store, etcd, nof)
 
 
 def wheel_set(paths: Paths, host: SiteHost) -> WheelSet:

@@ -149,6 +149,11 @@ class Context:
             sorted({item.nqn for host in self.boxes.values() if host.box is not None for item in host.box.namespaces})
         )
 
+    @property
+    def raw(self) -> bool:
+        """Whether Mooncake opens the namespaces itself, and no host owns, connects or mounts one."""
+        return self.site.identity.profile == "nof-experimental"
+
     @cached_property
     def master(self) -> Master | None:
         """The Mooncake master or pair of masters, or None while the site has no usable one."""

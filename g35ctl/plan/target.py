@@ -55,6 +55,8 @@ def _keys(context: Context, box: str) -> tuple[HostKey, ...]:
 
 def allowed_hosts(context: Context, box: str, nqn: str) -> tuple[str, ...]:
     """Host NQNs that a subsystem of a box admits: its owner's, or none, as while it is on its way to another."""
+    if context.raw:
+        return ("*",)  # Mooncake introduces itself with a name that it draws anew for each process
     if (box, nqn) in context.fenced:
         return ()
     owner = context.owner_nqns.get((box, nqn))

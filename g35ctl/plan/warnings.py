@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from g35ctl.plan.cache import local_directories, wheel_set
 from g35ctl.plan.context import Context
 from g35ctl.plan.model import HostPlan
+from g35ctl.plan.nof import EXPERIMENTAL
 from g35ctl.site.model import SiteHost
 
 _SHOWN = 8
@@ -19,6 +20,7 @@ def plan_warnings(context: Context, hosts: Sequence[HostPlan]) -> tuple[str, ...
     """Warnings of a whole plan, each one said once however many hosts it concerns."""
     return (
         *_master(context),
+        *((EXPERIMENTAL,) if context.raw else ()),
         *_idle_owners(context),
         *_local_flash(context),
         *_single_path(hosts),
@@ -44,11 +46,15 @@ def _master(context: Context) -> Iterator[str]:
 
 
 def _idle_owners(context: Context) -> Iterator[str]:
-    idle = [
-        host.name
-        for host in context.site.group("cache_owners")
-        if host.name not in context.owned and not local_directories(context, host)
-    ]
+    idle = (
+        []
+        if context.raw
+        else [
+            host.name
+            for host in context.site.group("cache_owners")
+            if host.name not in context.owned and not local_directories(context, host)
+        ]
+    )
     if idle:
         yield f"own nothing, because there are not enough namespaces that they can reach: {_listed(idle)}"
 

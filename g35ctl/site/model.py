@@ -31,8 +31,9 @@ from g35ctl.site.sizes import Bytes
 from g35ctl.site.workload_model import Prices, Workload
 
 __all__ = [
-    "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "Inference", "MooncakeEtcd",
-    "MooncakeMaster", "MooncakeStore", "RedfishPort", "RedfishService", "SpdkTarget", "Strict", "Subnet",
+    "Address", "Box", "BoxAna", "BoxControllerIds", "BoxNamespace", "BoxPortal", "Inference", "Mooncake",
+    "MooncakeEtcd", "MooncakeMaster", "MooncakeStore", "RedfishPort", "RedfishService", "SpdkTarget", "Strict",
+    "Subnet",
 ]  # fmt: skip
 
 GROUPS = ("ebof", "gpu_hosts", "cache_owners", "mooncake_masters", "etcd", "routers", "switches")
@@ -42,7 +43,11 @@ class SiteIdentity(Strict):
     """``g35_site``: who this site is and what it consents to."""
 
     name: Name = Field(description="Name of the site; part of NQNs, markers and the ledger")
-    profile: Literal["owner"] = Field("owner", description="How flash is shared: one owner per namespace")
+    profile: Literal["owner", "nof-experimental"] = Field(
+        "owner",
+        description="How flash is shared: one owner per namespace; or, experimental, Mooncake opens raw namespaces"
+        " itself (docs/raw-pool.md)",
+    )
     allow_disruptive: bool = Field(False, description="Consent to disruptive steps without --allow-disruptive")
 
 

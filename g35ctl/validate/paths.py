@@ -55,7 +55,7 @@ def _export(
 
 def _fence(judging: Judging, host: str, plan: TargetNamespace, found: Export | None, missing: str) -> Verdict:
     """Only the owner may connect, whatever else happens."""
-    wanted = listed(sorted(plan.allowed_hosts))
+    wanted = "any host" if plan.allowed_hosts == ("*",) else listed(sorted(plan.allowed_hosts))
     if missing or found is None:
         reason = missing or "not exported"
         return judging.skip("target.fence", reason, wanted, host=host, subject=plan.nqn)

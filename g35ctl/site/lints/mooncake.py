@@ -4,8 +4,11 @@ masters without what they need."""
 from __future__ import annotations
 
 import posixpath
+import zipfile
+from pathlib import Path
 
 from g35ctl.site.lints.context import Context
+from g35ctl.site.paths import wheelhouse
 from g35ctl.site.problems import Problem
 from g35ctl.site.sizes import format_size
 
@@ -101,4 +104,63 @@ def _etcd_ports(context: Context) -> list[Problem]:
     return found
 
 
-LINTS = (variants, huge_pages, paths, availability)
+def raw_pool(context: Context) -> list[Problem]:
+    """The experimental profile: a wheel that has it, one master, IPv4, and nobody who owns or mounts anything."""
+    if context.site.identity.profile != "nof-experimental":
+        return []
+    found: list[Problem] = []
+    for host in context.masters[1:]:
+        what = (
+            "a second master with profile nof-experimental: a new leader hands out space that is in use (silent damage)"
+        )
+        found.append(context.at_host(host, what, "leave one host in group mooncake_masters"))
+    for host in context.masters[:1]:
+        at = ("g35_mooncake", "wheelhouse")
+        if not host.mooncake.wheelhouse:
+            what = "no published wheel has the raw pool: profile nof-experimental needs a wheelhouse of your own"
+            found.append(context.at(host, at, what, "build the wheel with -DUSE_NOF=ON and name its directory here"))
+        elif lacks_raw_pool(wheelhouse(context.site, host)):
+            what = f"the wheel in {wheelhouse(context.site, host)} was built without the raw pool"
+            found.append(context.at(host, at, what, "build it with -DUSE_NOF=ON"))
+    for box in context.boxes:
+        assert box.box is not None
+        for number, portal in enumerate(box.box.portals):
+            if portal.address.version == 6:
+                at_portal = ("g35_ebof", "portals", number, "address")
+                found.append(context.at(box, at_portal, "Mooncake reaches raw namespaces over IPv4 only"))
+        if box.box.driver in ("spdk", "redfish"):
+            what = (
+                f"with driver {box.box.driver} g35ctl admits single hosts only, and a raw pool wants any host admitted"
+            )
+            found.append(
+                context.at(box, ("g35_ebof", "driver"), what, "driver nvmet; or static, and admit any host there")
+            )
+    consent = {uuid for host in context.site.hosts for uuid in host.storage.destroy}
+    for host in context.owners:
+        if host.storage.owns:
+            what = "owns has no meaning with profile nof-experimental: no host owns or mounts a namespace"
+            found.append(context.at(host, ("g35_storage", "owns"), what))
+    for box, number, namespace in context.namespaces():
+        at_namespace = ("g35_ebof", "namespaces", number)
+        if namespace.owner is not None:
+            what = "a namespace with an owner is mounted by it, and a raw pool would overwrite what is there"
+            found.append(context.at(box, (*at_namespace, "owner"), what, "profile: owner"))
+        if namespace.uuid not in consent:
+            what = f"a raw pool overwrites whatever is on namespace {namespace.uuid} without looking"
+            hint = "name it in g35_storage.destroy to say that it may go"
+            found.append(context.at(box, (*at_namespace, "uuid"), what, hint))
+    return found
+
+
+def lacks_raw_pool(directory: Path) -> bool:
+    """Whether a Mooncake wheel there says of itself that it was built without the raw pool."""
+    for path in sorted(directory.glob("mooncake_transfer_engine*.whl")) if directory.is_dir() else []:
+        try:
+            with zipfile.ZipFile(path) as wheel:
+                return b"USE_NOF is disabled" in wheel.read("mooncake/store.so")
+        except (OSError, KeyError, zipfile.BadZipFile):
+            return True
+    return False
+
+
+LINTS = (variants, huge_pages, paths, availability, raw_pool)

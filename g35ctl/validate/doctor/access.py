@@ -75,6 +75,8 @@ def _missing(export: Export | None, portals: set[str]) -> str:
 
 
 def _fence(box: str, export: Export, planned: tuple[str, ...], names: dict[str, str]) -> Iterator[Diagnosis]:
+    if planned == ("*",):
+        return  # a raw pool keeps nobody out
     strangers = sorted(set(export.allowed_hosts) - set(planned))
     missing = sorted(set(planned) - set(export.allowed_hosts))
     signs = (f"finding/{box}/target.*/*{export.nqn}*", f"finding/{box}/target.host*")

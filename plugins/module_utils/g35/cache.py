@@ -11,13 +11,14 @@ import re
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from . import cache_checks, cache_etcd, firewall, flash, mooncake, runtime, storegate
+from . import cache_checks, cache_etcd, cache_nof, firewall, flash, mooncake, runtime, storegate
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import file_changes, read_units, removal_changes, unit_changes, unit_findings
 from .plans import CachePlan, File, StoreInstance, Unit
 from .rdma import device_of
 from .schema import load
+from .sources import source_of
 
 HOME = "/var/lib/g35"
 #: a store registers its memory with the RDMA devices and scans its flash before the master lists it, seconds
@@ -83,6 +84,7 @@ class CacheStage(Stage):
     def files(self, devices: Dict[str, Optional[str]]) -> Tuple[File, ...]:
         """The planned files with the names of RDMA devices filled in; those that miss one are left out."""
         found = [File(GATE, _gate_source())] if self.instances else []
+        found.extend(cache_nof.files(self.plan.nof))
         for item in self._rendered():
             wanted = _DEVICE.findall(item.content)
             if all(devices.get(netdev) for netdev in wanted):
@@ -93,6 +95,7 @@ class CacheStage(Stage):
 
     def preflight(self) -> List[Finding]:
         found = cache_etcd.preflight(self.host, self.plan.etcd)
+        found.extend(cache_nof.preflight(self.host, self.plan, self.ask))
         if self.runs_mooncake:
             found.extend(runtime.preflight(self.host, self.plan.runtime))
             found.extend(cache_checks.library_findings(self.host, self.plan.runtime))
@@ -142,6 +145,7 @@ class CacheStage(Stage):
             "master": master,
             "stores": stores,
             "etcd": cache_etcd.read(self.plan.etcd, self.ask),
+            "nof": cache_nof.read(self.host, self.plan, self.ask),
             "stale": self._stale_units(),
             "foreign": cache_checks.running(self.host, self.plan.runtime),
         }
@@ -287,6 +291,7 @@ class CacheStage(Stage):
 
     def _judged(self, state: Dict[str, Any]) -> List[Finding]:
         found = cache_etcd.findings(self.plan.etcd, state["etcd"])
+        found.extend(cache_nof.findings(self.plan, state["nof"]))
         if self.runs_mooncake:
             found.extend(runtime.findings(self.plan.runtime, state["runtime"]))
         found.extend(
@@ -354,8 +359,7 @@ class CacheStage(Stage):
 
 def _gate_source() -> str:
     """Source text of the gatekeeper, from a checkout or from inside a shipped archive alike."""
-    loader = getattr(storegate, "__loader__", None)
-    return str(loader.get_source(storegate.__name__)) if loader is not None else ""
+    return source_of(storegate.__name__)
 
 
 def build(host: Host, plan: Dict[str, Any], part: str = WHOLE) -> CacheStage:

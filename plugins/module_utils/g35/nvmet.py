@@ -19,6 +19,8 @@ ROOT = "/sys/kernel/config/nvmet"
 ALL_CONTROLLER_IDS = (1, 65519)
 _DEBUG = "/sys/kernel/debug/nvmet"
 PORT_ATTRIBUTES = ("trtype", "adrfam", "traddr", "trsvcid")
+#: in place of a list of hosts: whoever comes
+ANY_HOST = "*"
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def create_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace]
     """Make a subsystem with its identity, namespaces and allowed hosts; not yet reachable. Raises OSError."""
     base = subsystem_path(nqn)
     host.make_directory(base)
-    host.write_attribute(base + "/attr_allow_any_host", "0")
+    host.write_attribute(base + "/attr_allow_any_host", "1" if namespaces[0].allowed_hosts == (ANY_HOST,) else "0")
     # Frozen as soon as the first host has discovered it: before any link.
     host.write_attribute(base + "/attr_serial", namespaces[0].serial)
     host.write_attribute(base + "/attr_model", namespaces[0].model)
@@ -157,7 +159,8 @@ def create_subsystem(host: Host, nqn: str, namespaces: Sequence[TargetNamespace]
     for namespace in namespaces:
         write_namespace(host, namespace)
     for name in namespaces[0].allowed_hosts:
-        allow_host(host, nqn, name)
+        if name != ANY_HOST:
+            allow_host(host, nqn, name)
 
 
 def write_controller_ids(host: Host, nqn: str, want: ControllerIds) -> None:
@@ -237,6 +240,14 @@ def write_keys(host: Host, host_nqn: str, keys: Keys) -> None:
         path = "%s/%s" % (host_path(host_nqn), name)
         if (host.read_value(path) or "") != key:
             host.write_attribute(path, key + "\n")
+
+
+def open_to_all(host: Host, nqn: str, _: Sequence[str] = ()) -> None:
+    """Let any host use a subsystem; the kernel wants the list of single hosts to be empty first. Raises OSError."""
+    base = subsystem_path(nqn)
+    for name in read_links(host, base + "/allowed_hosts"):
+        host.remove_file("%s/allowed_hosts/%s" % (base, name))
+    host.write_attribute(base + "/attr_allow_any_host", "1")
 
 
 def fence(host: Host, nqn: str, allowed: Sequence[str]) -> None:

@@ -12,11 +12,22 @@ from typing import Dict, Optional, Tuple
 
 from .plan_parts import File, Unit
 from .plan_parts import doc as _doc
-from .plans_cache import CachePlan, EtcdPlan, MasterPlan, RuntimePlan, StoreInstance, StorePlan, Wheel
+from .plans_cache import (
+    CachePlan,
+    EtcdPlan,
+    MasterPlan,
+    NofNamespace,
+    NofPlan,
+    RuntimePlan,
+    StoreInstance,
+    StorePlan,
+    Wheel,
+)
 
 __all__ = [
     "AnaState", "BoxPlan", "CachePlan", "ConnectPath", "ConnectPlan", "ControllerIds", "EtcdPlan", "FabricPlan",
-    "FabricPort", "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "Portal", "ProbePlan", "RedfishAccess",
+    "FabricPort", "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "NofNamespace", "NofPlan",
+    "Portal", "ProbePlan", "RedfishAccess",
     "RedfishInterface", "RuntimePlan", "SpdkAccess", "StoragePlan", "StoreInstance", "StorePlan", "TargetNamespace",
     "TargetPlan", "Unit", "Wheel", "_doc",
 ]  # fmt: skip
@@ -71,7 +82,9 @@ class TargetNamespace:
     device: str = field(metadata=_doc("Stable path (/dev/disk/by-id/...) or a regular file"))
     serial: str = field(metadata=_doc("Serial number to present, at most 20 characters"))
     model: str = field(metadata=_doc("Model to present, at most 40 characters"))
-    allowed_hosts: Tuple[str, ...] = field(default=(), metadata=_doc("NQNs of the hosts that may connect"))
+    allowed_hosts: Tuple[str, ...] = field(
+        default=(), metadata=_doc("NQNs of the hosts that may connect; * alone: any host may")
+    )
     ana_group: int = field(default=1, metadata=_doc("ANA group of the namespace, 1 to 128"))
     buffered_io: bool = field(default=False, metadata=_doc("Through the page cache; only for a regular file"))
 

@@ -105,6 +105,29 @@ class EtcdPlan:
 
 
 @dataclass(frozen=True)
+class NofNamespace:
+    """A raw namespace of the experimental profile, as Mooncake is told of it."""
+
+    nqn: str = field(metadata=_doc("NQN of its subsystem"))
+    nsid: int = field(metadata=_doc("Namespace identifier within the subsystem"))
+    address: str = field(metadata=_doc("Address of the portal through which it is reached; there is no second path"))
+    port: int = field(metadata=_doc("Service port of the portal"))
+    size: int = field(metadata=_doc("Bytes that Mooncake may use, from the start"))
+
+
+@dataclass(frozen=True)
+class NofPlan:
+    """Raw namespaces that Mooncake itself opens (profile nof-experimental)."""
+
+    site: str = field(metadata=_doc("Name of the site"))
+    transport: str = field(metadata=_doc("RDMA or TCP"))
+    master_rpc: str = field(metadata=_doc("RPC address of the master, address:port"))
+    master_admin: str = field(metadata=_doc("Admin address of the master, address:port"))
+    namespaces: Tuple[NofNamespace, ...] = field(metadata=_doc("Namespaces of the pool"))
+    registers: bool = field(default=False, metadata=_doc("Whether this host registers them with the master"))
+
+
+@dataclass(frozen=True)
 class CachePlan:
     """Everything Mooncake on one host: the environment, the firewall, and whichever of master and stores it has."""
 
@@ -113,5 +136,6 @@ class CachePlan:
     master: Optional[MasterPlan] = field(default=None, metadata=_doc("The master, on its host"))
     store: Optional[StorePlan] = field(default=None, metadata=_doc("The stores, on owners"))
     etcd: Optional[EtcdPlan] = field(default=None, metadata=_doc("A member of etcd, with two masters"))
+    nof: Optional[NofPlan] = field(default=None, metadata=_doc("Raw namespaces, with the experimental profile"))
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))

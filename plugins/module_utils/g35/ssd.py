@@ -25,7 +25,7 @@ def plan_findings(plan: TargetPlan) -> List[Finding]:
     """What makes a plan impossible on any box."""
     found = []
     names = {item.nqn for item in plan.namespaces} | {name for item in plan.namespaces for name in item.allowed_hosts}
-    for name in sorted(names):
+    for name in sorted(names - {nvmet.ANY_HOST}):
         if not is_nqn(name):
             found.append(_plan("nqn", name, "not an NVMe qualified name", "nqn.yyyy-mm.reverse.domain:name, 223 bytes"))
     first: Dict[str, TargetNamespace] = {}

@@ -92,7 +92,7 @@ class TargetStage(Stage):
         return {
             "subsystems": sorted({item.nqn for item in plan.namespaces}),
             "ports": sorted({str(item.port_id) for item in plan.portals}),
-            "hosts": sorted({name for item in plan.namespaces for name in item.allowed_hosts}),
+            "hosts": sorted({name for item in plan.namespaces for name in item.allowed_hosts} - {nvmet.ANY_HOST}),
         }
 
     def _await(self) -> None:
@@ -278,6 +278,8 @@ class TargetStage(Stage):
         what = "hosts of %s" % nqn
         after = ", ".join(sorted(want)) or "none"
         before = "any" if have["allow_any_host"] else ", ".join(have["allowed_hosts"]) or "none"
+        if want == (nvmet.ANY_HOST,):
+            return [] if have["allow_any_host"] else [self._change(what, before, "any", nvmet.open_to_all, nqn, want)]
         if have["allow_any_host"] or set(have["allowed_hosts"]) - set(want):
             return [self._change(what, before, after, nvmet.fence, nqn, want, disruptive=live)]
         if set(want) - set(have["allowed_hosts"]):
@@ -363,7 +365,7 @@ class TargetStage(Stage):
         return [item for item in self.files if item.path != KEYS_FILE] + [File(KEYS_FILE, "")]
 
     def _stale_hosts_all(self, state: Dict[str, Any]) -> List[Change]:
-        planned = {name for item in self.plan.namespaces for name in item.allowed_hosts}
+        planned = {name for item in self.plan.namespaces for name in item.allowed_hosts} - {nvmet.ANY_HOST}
         previous = {"hosts": sorted(planned | set(state["previous"]["hosts"]))}
         return self._stale_hosts({**state, "previous": previous}, set())
 

@@ -158,6 +158,19 @@ def test_verify_names_each_difference(box: Target) -> None:
     assert not outcome.changed
 
 
+def test_a_raw_pool_admits_any_host_and_an_owner_closes_it_again(box: Target) -> None:
+    raw = dataclasses.replace(namespace(0), allowed_hosts=("*",))
+    attribute = f"subsystems/{raw.nqn}/attr_allow_any_host"
+    assert not apply(box, plan([raw])).failed
+    assert box.configured()[attribute] == "1\n"
+    assert not apply(box, plan([raw])).changed
+    assert not apply(box, plan([namespace(0)]), consent=True).failed
+    assert box.configured()[attribute] == "0\n"
+    assert box.list(f"{ROOT}/subsystems/{raw.nqn}/allowed_hosts") == list(namespace(0).allowed_hosts)
+    assert not apply(box, plan([raw])).failed
+    assert box.list(f"{ROOT}/subsystems/{raw.nqn}/allowed_hosts") == []
+
+
 def test_any_host_is_never_left_on(box: Target) -> None:
     wanted = plan([namespace(0)])
     apply(box, wanted)
