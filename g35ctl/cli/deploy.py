@@ -29,6 +29,7 @@ def deploy(
     allow_disruptive: bool = typer.Option(
         False, "--allow-disruptive", help="Consent to steps that interrupt something live"
     ),
+    accelerate: str = typer.Option("", "--accelerate", help="mitogen: run modules through it, where it is installed"),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask before disruptive steps on a terminal"),
     lang: LanguageOption = "en",
 ) -> None:
@@ -49,8 +50,11 @@ def deploy(
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
     options = DeployOptions(limit, first, tuple(only or ()), tuple(skip or ()), check, diff, resume, allow_disruptive)
+    if accelerate:
+        check_accelerator(accelerate)
     display = make_display(form)
     with open_session(path, "deploy", display, forks=forks) as session:
+        session.accelerate = accelerate
         if allow_disruptive and not check and session.plan.disruptive and not yes and sys.stdin.isatty():
             for step in session.plan.disruptive:
                 sys.stderr.write(f"disruptive: {step.host}: {step.stage}: {step.what} interrupts {step.interrupts}\n")

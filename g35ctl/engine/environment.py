@@ -16,6 +16,8 @@ from pathlib import Path
 
 import g35ctl
 from g35ctl.content import content_root
+from g35ctl.errors import G35Error
+from g35ctl.exits import Exit
 
 #: inherited when set: where the user's keys and agents are, never what they hold
 INHERITED = (
@@ -33,8 +35,10 @@ def ansible_environment(
     forks: int,
     plan_file: Path | None = None,
     caller: Mapping[str, str] | None = None,
+    accelerate: str = "",
 ) -> dict[str, str]:
-    """The whole environment of an ansible-playbook process.
+    """The whole environment of an ansible-playbook process. ``accelerate`` names what replaces Ansible's own way of
+    running modules (mitogen), or nothing.
 
     Paths come from the content tree, so a stray ``ansible.cfg`` changes nothing; host keys are always checked against
     the site's pinned ones, then the user's own (an inventory's ssh arguments come first in ssh's eyes and so win).
@@ -81,7 +85,30 @@ def ansible_environment(
     }
     if plan_file is not None:
         environment["G35_PLAN_FILE"] = str(plan_file)
+    if accelerate:
+        environment |= {"ANSIBLE_STRATEGY": "g35_mitogen", "ANSIBLE_STRATEGY_PLUGINS": str(plugins / "strategy")}
     return environment
+
+
+def check_accelerator(name: str) -> None:
+    """Raises G35Error (usage) for one that is not known or not installed."""
+    if name != "mitogen":
+        raise G35Error(f"{name!r} accelerates nothing", why="known: mitogen", exit_code=Exit.USAGE)
+    mitogen_strategies()
+
+
+def mitogen_strategies() -> Path:
+    """Where the installed mitogen keeps its strategy plugins. Raises G35Error (usage) when it is not installed."""
+    from importlib.util import find_spec
+
+    found = find_spec("ansible_mitogen")
+    if found is None or not found.submodule_search_locations:
+        raise G35Error(
+            "mitogen is not installed in the environment of g35ctl",
+            next_command="pip install 'g35ctl[mitogen]', or leave --accelerate out",
+            exit_code=Exit.USAGE,
+        )
+    return Path(found.submodule_search_locations[0]) / "plugins" / "strategy"
 
 
 def ssh_host_key_options(state: Path) -> list[str]:

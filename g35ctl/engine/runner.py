@@ -73,7 +73,7 @@ class Played:
 
 def run_play(
     play: Play, folder: RunFolder, state: Path, inventory: str, on_event: Callable[[TaskEvent], None],
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: Callable[[], bool] = lambda: False, accelerate: str = "",
 ) -> Played:  # fmt: skip
     """Run a playbook and return what it did. ``on_event`` is called, from this thread, for each task on each host.
 
@@ -95,7 +95,7 @@ def run_play(
         fact_cache_type="memory",
     )  # fmt: skip
     config.prepare()
-    _say_everything(config, play, folder, state, variables)
+    _say_everything(config, play, folder, state, variables, accelerate)
     played = Played(play.stage, play.hosts)
     log = folder.log(play.stage)
     started = time.monotonic()
@@ -129,14 +129,18 @@ def _playbook(name: str) -> str:
     return str(path if path.is_absolute() else content_root() / "playbooks" / f"{name}.yml")
 
 
-def _say_everything(config: Any, play: Play, folder: RunFolder, state: Path, variables: Path) -> None:
+def _say_everything(config: Any, play: Play, folder: RunFolder, state: Path, variables: Path, accelerate: str) -> None:
     """Replace what ansible-runner inherited by what we say, and keep only what it added itself."""
     import os
 
     added = {name: value for name, value in config.env.items() if os.environ.get(name) != value}
     plan = folder.plan if folder.plan.exists() else None
     said = ansible_environment(
-        run_folder=folder.path, state=state, forks=forks_for(len(play.hosts), play.forks), plan_file=plan
+        run_folder=folder.path,
+        state=state,
+        forks=forks_for(len(play.hosts), play.forks),
+        plan_file=plan,
+        accelerate=accelerate,
     )
     config.env = {**added, **said}
     extra: Sequence[str] = [*(["--check"] if play.check else []), *(["--diff"] if play.diff else [])]

@@ -77,6 +77,7 @@ class Session:
     interrupt: Interrupt
     started: datetime
     forks: int | None = None
+    accelerate: str = ""
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -86,7 +87,7 @@ class Session:
         ``to_the_end`` is for what puts things back: it is begun, and goes on, although the user asked to stop.
         """
         stopping = (lambda: False) if to_the_end else self.interrupt.requested
-        return run_play(play, self.folder, self.state, self.inventory, self._on_event, stopping)
+        return run_play(play, self.folder, self.state, self.inventory, self._on_event, stopping, self.accelerate)
 
     def _on_event(self, event: TaskEvent) -> None:
         record = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.record()}

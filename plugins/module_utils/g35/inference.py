@@ -20,6 +20,7 @@ from .plans import File, Unit
 from .plans_inference import EnginePlan, InferencePlan, ProgramPlan, RouterPlan
 from .rdma import device_of
 from .schema import load
+from .sources import source_of
 
 HOME = "/var/lib/g35"
 GATE = "/usr/lib/g35ctl/enginegate.py"
@@ -277,8 +278,7 @@ class InferenceStage(Stage):
 
 def _gate_source() -> str:
     """Source text of the gatekeeper, from a checkout or from inside a shipped archive alike."""
-    loader = getattr(enginegate, "__loader__", None)
-    return str(loader.get_source(enginegate.__name__)) if loader is not None else ""
+    return source_of(enginegate.__name__)
 
 
 def build(host: Host, plan: Dict[str, Any], part: str = WHOLE) -> InferenceStage:

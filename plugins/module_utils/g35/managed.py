@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
 # Imported so that it is packed into shipped modules: boot_files sends its source on.
@@ -18,6 +17,7 @@ from .converge import Change, Finding
 from .host import Host
 from .plans import File, Unit
 from .schema import dump
+from .sources import source_of
 
 #: where the shared code and the stage plans live on a host
 LIBRARY = "/usr/lib/g35ctl/g35"
@@ -35,13 +35,11 @@ def boot_files(stage: str, plan: Any, modules: Sequence[str]) -> Tuple[File, ...
     """
     package = __name__.rpartition(".")[0]
     plans = ("plans", "plan_parts", "plans_cache")
-    names = ("__init__", "schema", "host", "converge", "managed", "boot") + plans + tuple(modules)
+    names = ("__init__", "schema", "host", "converge", "managed", "sources", "boot") + plans + tuple(modules)
     found: List[File] = []
     for name in sorted(set(names)):
         full = package if name == "__init__" else "%s.%s" % (package, name)
-        loader = getattr(sys.modules[full], "__loader__", None)
-        source = loader.get_source(full) if loader is not None else None
-        found.append(File("%s/%s.py" % (LIBRARY, name), source or ""))
+        found.append(File("%s/%s.py" % (LIBRARY, name), source_of(full)))
     data = dump(plan)
     data["files"] = []
     data["units"] = []

@@ -10,6 +10,7 @@ from . import kvprobe
 from .host import Host
 from .plans import ProbePlan
 from .rdma import device_of
+from .sources import source_of
 
 ACTIONS = ("write", "read", "clean")
 
@@ -85,8 +86,7 @@ def devices(host: Host, plan: ProbePlan) -> List[str]:
 
 def source(module: ModuleType) -> str:
     """The text of a module that came with this one, to be run in Mooncake's environment."""
-    loader = getattr(module, "__loader__", None)
-    return str(loader.get_source(module.__name__)) if loader is not None else ""
+    return source_of(module.__name__)
 
 
 def _answer(out: str) -> Optional[Dict[str, Any]]:
