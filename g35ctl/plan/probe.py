@@ -34,8 +34,10 @@ class Tier:
 def plan_probe(context: Context, host: SiteHost, cache: CachePlan | None, tier: Tier) -> ProbePlan | None:
     """The probe of ``host``, or None where Mooncake's environment is not installed or there is no master."""
     port = context.first_port(host)
-    if cache is None or context.master is None or port is None:
+    if cache is None or context.master is None or port is None or context.raw:
         return None
+    if cache.master is None and cache.store is None:
+        return None  # a mere member of etcd, or a host that only has something to let go
     chosen = _chosen(tier.owners, host.name)
     validation = context.site.validation
     return ProbePlan(

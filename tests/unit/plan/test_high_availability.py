@@ -67,6 +67,7 @@ def test_a_single_master_has_nothing_of_it() -> None:
 def test_the_witness_runs_etcd_and_nothing_else(plan: Plan) -> None:
     cache = plan.host("gpu3").cache
     assert cache is not None and cache.master is None and cache.store is None
+    assert plan.host("gpu3").probe is None
     assert {unit.name for unit in cache.units} == {"g35-firewall.service", "g35-etcd.service"}
     unit = text(plan, "gpu3", "g35-etcd.service")
     assert (

@@ -28,6 +28,7 @@ def test_no_host_connects_mounts_or_stores(plan: Plan) -> None:
     assert {stage for stage, hosts in plan.stage_hosts.items() if hosts} >= {"target", "fabric", "cache"}
     assert plan.stage_hosts["connect"] == plan.stage_hosts["storage"] == ()
     assert all(host.cache is None or host.cache.store is None for host in plan.hosts)
+    assert all(host.probe is None for host in plan.hosts)
 
 
 def test_any_host_is_admitted_because_clients_draw_their_names(plan: Plan) -> None:
