@@ -295,7 +295,15 @@ class ConnectStage(Stage):
     def letting_go(self, state: Dict[str, Any]) -> List[Change]:
         """The plan that boot unit and timer work from comes first, or they would connect again what is let go."""
         seen = self._read_seen()
-        return managed.file_changes(self.host, self._files()) + self._disconnects(seen, seen.judgement.stale, "stale")
+        todo = managed.file_changes(self.host, self._files())
+        leaving = self._disconnects(seen, seen.judgement.stale, "stale")
+        if leaving:
+            # A run of the timer that began with the old plan must have ended.
+            stop = ["systemctl", "stop", "g35-connect-heal.service"]
+            todo.append(
+                Change(stop[-1], "perhaps running", "ended", lambda: self.host.must(stop, timeout=180) and None)
+            )
+        return todo + leaving
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         seen = self._read_seen()
