@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAB := inventories/lab
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test setup lint unit package browser roles lab-test molecule serving soak docs bench clean help
+.PHONY: demo test setup lint unit package browser roles lab-test molecule upstream serving soak docs bench clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ mooncake: setup ## The published wheel on the loopback device: two masters, a ki
 
 molecule: setup ## Every role on its own, those with kernel parts in the virtual machine lab
 	tools/molecule.sh
+
+upstream: setup ## Every argument list and file of engines and routers, read by the published packages (fetched once)
+	$(BIN)/pytest tests/upstream
 
 serving: setup ## The serving lab: containers with a real engine on the CPU, three cache paths
 	$(BIN)/pytest tests/lab/test_serving.py -v -m serving

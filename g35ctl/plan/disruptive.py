@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible.module_utils.g35.plans import CachePlan, FabricPlan, StoragePlan
+from ansible.module_utils.g35.plans_inference import InferencePlan
 
 from g35ctl.plan.model import DisruptiveStep, HostPlan
 
@@ -41,6 +42,8 @@ def _of_host(host: HostPlan, recorded: Mapping[str, bool], owners_of: Mapping[st
         )
     if host.storage is not None and host.storage.destroy:
         yield from _destroys(host.name, host.storage)
+    if host.inference is not None and "inference" in changed:
+        yield DisruptiveStep(host.name, "inference", f"restart of {_engines(host.inference)}", _ENGINE_LOSS)
     if host.cache is not None and "cache" in changed:
         yield DisruptiveStep(host.name, "cache", f"restart of {_services(host.cache)}", _cache_loss(host.cache))
 
@@ -71,6 +74,15 @@ def _services(plan: CachePlan) -> str:
     if plan.store is not None:
         parts.append(f"{len(plan.store.instances)} stores")
     return " and ".join(parts)
+
+
+_ENGINE_LOSS = "requests in flight, and what engines hold in accelerator and host memory; what reached the pool stays"
+
+
+def _engines(plan: InferencePlan) -> str:
+    parts = [f"{len(plan.engines)} engines"] if plan.engines else []
+    parts += [f"{len(plan.routers)} routers"] if plan.routers else []
+    return " and ".join(parts) + ", where they differ"
 
 
 def _cache_loss(plan: CachePlan) -> str:
