@@ -104,6 +104,7 @@ def summary_lines(files: Files, strings: Strings = ENGLISH) -> list[str]:
         lines += list(_figure_lines(comparison, state, strings))
     lines.append(words.summary.format(**comparison.counts()))
     told = words.regressions["yes" if comparison.regressions else "no"]
+    told += f" [{strings.emulated}]" if comparison.before.emulated or comparison.after.emulated else ""
     lines.append(f"{told}: {comparison.before.run} -> {comparison.after.run}")
     return [*lines, str(files.html), str(files.json)]
 

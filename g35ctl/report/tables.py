@@ -47,6 +47,8 @@ class KeyFigure:
     label: str
     value: str
     note: str = ""
+    emulated: bool = False
+    predicted: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,11 +171,11 @@ def _serving_figures(serving: ServingPart, strings: Strings) -> list[KeyFigure]:
             marks = mark(shared, p99=p99) or mark(memory, p99=p99)
             note = f"{seconds(after)} s : {seconds(before)} s"
             label = strings.key_figures[name].format(users=users_name(users, strings))
-            found.append(KeyFigure(label, _times(ratio(after, before)) + marks, note))
+            found.append(KeyFigure(label, _times(ratio(after, before)) + marks, note, serving.emulated))
     if shared.hit_rate is not None:
         note = strings.serving.ceiling_label.format(percent=f"{100 * serving.workload.ceiling:.2f}")
         label = strings.key_figures["hit_rate"].format(users=users_name(users, strings))
-        found.append(KeyFigure(label, f"{100 * shared.hit_rate:.2f} %", note))
+        found.append(KeyFigure(label, f"{100 * shared.hit_rate:.2f} %", note, serving.emulated))
     return found + _cost_figure(serving, strings)
 
 
@@ -181,8 +183,12 @@ def _cost_figure(serving: ServingPart, strings: Strings) -> list[KeyFigure]:
     cost = serving.cost
     if cost is None:
         return []
-    note = f"{cost.memory_gb:g} : {cost.flash_gb:g} {cost.currency}/GB, {cost.as_of}, {strings.predicted}"
-    return [KeyFigure(strings.key_figures["cost"], f"{cost.ratio_typical:.3g} \N{MULTIPLICATION SIGN}", note)]
+    note = f"{cost.memory_gb:g} : {cost.flash_gb:g} {cost.currency}/GB, {cost.as_of}"
+    return [
+        KeyFigure(
+            strings.key_figures["cost"], f"{cost.ratio_typical:.3g} \N{MULTIPLICATION SIGN}", note, predicted=True
+        )
+    ]
 
 
 def _bench_figures(bench: BenchPart, strings: Strings) -> list[KeyFigure]:
@@ -192,7 +198,9 @@ def _bench_figures(bench: BenchPart, strings: Strings) -> list[KeyFigure]:
                   for size, rate in part.points]  # fmt: skip
         if points:
             rate, size = max(points)
-            found.append(KeyFigure(strings.key_figures[name], f"{rate:.3g} GB/s", format_size(int(size))))
+            found.append(
+                KeyFigure(strings.key_figures[name], f"{rate:.3g} GB/s", format_size(int(size)), bench.emulated)
+            )
     return found
 
 

@@ -177,6 +177,13 @@ def test_terminal_tells_what_got_worse_with_its_remedy_and_where_the_files_are(t
     assert lines[-2:] == [str(files.html), str(files.json)]
 
 
+def test_emulated_figures_are_called_that(tmp_path: Path) -> None:
+    document = sample.full(emulated=True)
+    files = compare_page.write(tmp_path, document, document)
+    assert ENGLISH.emulated_note in files.html.read_text(encoding="utf-8")
+    assert any(line.startswith("NO REGRESSION [emulated]") for line in compare_page.summary_lines(files))
+
+
 def test_words_from_outside_are_escaped() -> None:
     before, after = sample.full(), sample.slower()
     hostile = replace(after.verdicts[1], observed="<script>", remedy="<script>", subject="<script>")

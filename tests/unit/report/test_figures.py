@@ -141,8 +141,10 @@ def test_key_figures_say_what_they_are_made_of() -> None:
     assert found["TTFT mean, G3.5 against memory, 48 users"] == ("0.99 ×", "5.04 s : 5.11 s")  # noqa: RUF001
     assert found["KV hit rate of G3.5, 48 users"][0] == "98.44 %"
     assert found["Best read from the store"] == ("36.5 GB/s", "16 MiB")
-    assert found["Storage cost, memory against shared flash"] == ("20 ×", "15 : 0.75 USD/GB, 2026-12-01, predicted")  # noqa: RUF001
+    assert found["Storage cost, memory against shared flash"] == ("20 ×", "15 : 0.75 USD/GB, 2026-12-01")  # noqa: RUF001
     assert tables.key_figures(sample.failed(), ENGLISH) == ()
+    labels = [(item.emulated, item.predicted) for item in tables.key_figures(sample.full(emulated=True), ENGLISH)]
+    assert labels == [(True, False)] * 3 + [(False, True)] + [(True, False)] * 2
 
 
 def test_emulated_and_scaled_are_said_at_every_heading_of_figures() -> None:
