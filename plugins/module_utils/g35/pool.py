@@ -55,7 +55,6 @@ class Listed:
     client: str
     endpoint: str
     status: str
-    used: int
 
 
 class Pool:
@@ -115,7 +114,6 @@ class Pool:
                 str(item.get("client_id", "")),
                 str(item.get("te_endpoint", "")),
                 str(item.get("status", "")),
-                int(item.get("allocator_used_bytes") or 0),
             )
             for item in self._json("/get_segments_detail").get("segments") or []
         )
@@ -153,10 +151,11 @@ class Pool:
         return found
 
     def only_in_memory(self, segments: Sequence[str]) -> List[str]:
-        """Keys whose every replica is in the memory of these segments: what would be lost with them."""
+        """Keys whose every replica is in the memory of these segments: what would be lost with them.
+
+        Every key is asked about. What the master says a segment holds is no shortcut: of a closed one it says nothing.
+        """
         wanted: Set[str] = set(segments)
-        if all(not item.used for item in self.segments() if item.name in wanted):
-            return []
         places = self.replicas(self.keys())
         return [
             key
@@ -219,7 +218,7 @@ class Pool:
             if fewest < 0 or len(left) < fewest:
                 fewest, since = len(left), self.clock()
             # A job that gets no further will not: what is left is leased, or has no room anywhere.
-            if self.clock() >= deadline or self.clock() - since > max(10.0, seconds / 6):
+            if self.clock() >= deadline or self.clock() - since > min(20.0, seconds / 3):
                 break
             self.sleep(1.0)
         status = {item.name: item.status for item in self.segments() if item.name in segments}
@@ -232,11 +231,19 @@ class Pool:
             "left": left,
         }
 
-    def reopen(self, segments: Sequence[str], job: str) -> List[str]:
-        """Take a drain job back; segments that stay closed all the same: those it has emptied. Raises PoolError."""
-        if job:
-            self.send("http://%s/api/v1/drain_jobs/cancel?job_id=%s" % (self.admin, urllib.parse.quote(job)), {})
-        return sorted(item.name for item in self.segments() if item.name in segments and item.status != "OK")
+    def reopen(self, segments: Sequence[str], job: str, seconds: float = 60.0) -> List[str]:
+        """Take a drain job back; segments that stay closed all the same: those it has emptied. Raises PoolError.
+
+        The master takes none back while it moves something, so it is asked again for a while.
+        """
+        deadline = self.clock() + seconds
+        while True:
+            if job:
+                self.send("http://%s/api/v1/drain_jobs/cancel?job_id=%s" % (self.admin, urllib.parse.quote(job)), {})
+            closed = {item.name: item.status for item in self.segments() if item.name in segments}
+            if not job or "DRAINING" not in closed.values() or self.clock() >= deadline:
+                return sorted(name for name, status in closed.items() if status != "OK")
+            self.sleep(1.0)
 
     def gone(self, segments: Sequence[str], seconds: float) -> List[str]:
         """Wait until the master lists none of the segments; those it still does. Raises PoolError."""
