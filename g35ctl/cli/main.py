@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "trust": ("trust", "Pin the host keys of the site's hosts"),
     "preflight": ("preflight", "Connect to every host, read only, and report all problems at once"),
     "deploy": ("deploy", "Bring the tier into service, stage by stage"),
+    "upgrade": ("upgrade", "Bring Mooncake to another release, one host at a time, or back"),
     "validate": ("validate", "Run the validation stage alone"),
     "drain": ("drain", "Take a host out of service: its namespaces and their data move to others"),
     "undrain": ("undrain", "Bring a host back with what it owned"),
