@@ -175,6 +175,8 @@ def _missing_tools(host: Host, family: Optional[str], plans: Mapping[str, Dict[s
     """One finding for all that is missing, with one command that installs it."""
     wanted: Dict[str, Tool] = {}
     for name, plan in _in_order(plans):
+        if name == "inference" and not _loads_mooncake(plan):
+            continue
         transport = plan.get("transport", "rdma") if isinstance(plan, dict) else "rdma"
         for tool in TOOLS[name]:
             if transport == "rdma" or tool.name not in RDMA_ONLY:
@@ -186,6 +188,13 @@ def _missing_tools(host: Host, family: Optional[str], plans: Mapping[str, Dict[s
     command = "%s %s" % (INSTALLERS[family or "debian"], " ".join(packages))
     names = ", ".join(sorted(tool.name for tool in missing))
     return [Finding("system.packages", "packages", "missing: %s" % names, "installed", command)]
+
+
+def _loads_mooncake(plan: Any) -> bool:
+    """Whether an engine of the plan joins the pool from an environment of this host: an image brings its libraries, and
+    routers need none."""
+    engines = plan.get("engines") or [] if isinstance(plan, dict) else []
+    return any(item.get("sharing") and (item.get("program") or {}).get("mode") == "pip" for item in engines)
 
 
 def _present(host: Host, tool: Tool) -> bool:

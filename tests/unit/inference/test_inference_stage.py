@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.g35 import runtime
+from ansible.module_utils.g35 import aggregate, runtime
 from ansible.module_utils.g35.enginegate import obstacle, wait
 from ansible.module_utils.g35.inference import InferenceStage
 from ansible.module_utils.g35.plans_inference import InferencePlan
+from ansible.module_utils.g35.schema import dump
 from engine_host import EngineHost, planned
 
 UNIT = "g35-vllm-main.service"
@@ -218,3 +219,14 @@ def test_one_leading_master_of_two_is_enough_and_the_wait_ends() -> None:
     now = [0.0]
     left = wait(["a:9003"], 5, lambda url: None, lambda s: now.__setitem__(0, now[0] + s), lambda: now[0])
     assert "no master" in left and now[0] == 5
+
+
+# -- preflight of a whole host ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("site", "asked"), [("vllm-tp8", True), ("gqa", False)])
+def test_mooncakes_libraries_are_asked_for_where_an_environment_loads_them(
+    tmp_path: Path, site: str, asked: bool
+) -> None:
+    found = aggregate._missing_tools(EngineHost(tmp_path), "debian", {"inference": dump(planned(site))})
+    assert bool(found) == asked and all("libibverbs" in item.observed for item in found)
