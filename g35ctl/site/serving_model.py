@@ -33,6 +33,9 @@ class ServingThresholds(Strict):
     variation_warn: Share = Field(0.20, description="Above variation but not above this: WARN")
     growth: Ratio = Field(1.25, description="Mean TTFT at most users against fewest, path g35")
     growth_warn: Ratio = Field(1.5, description="Above growth but not above this: WARN")
+    ttft_bound: float = Field(
+        0.0, ge=0, description="Bound of the mean TTFT, seconds: which path holds it with how many users; 0: not asked"
+    )
     hit_ttft: Ratio = Field(0.6, description="Mean TTFT of turns that claim hits against cold ones; above it: FAIL")
 
 

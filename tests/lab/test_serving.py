@@ -137,6 +137,47 @@ def test_flash_serves_what_memory_has_evicted(deployed: Serving) -> None:
     assert found.text == cold.text
 
 
+def test_an_owner_that_was_killed_brings_its_flash_back(deployed: Serving) -> None:
+    store = "g35-mooncake-store-var-lib-g35-flash-ssd1.service"
+    prompt = text(f"owner {time.time()}", 4096)
+    cold = deployed.ask("gpu1", prompt)
+    for number in range(24):
+        deployed.ask("gpu1", text(f"more {number} {time.time()}", 4096), 1)
+        time.sleep(0.2)
+    time.sleep(4)
+    for guest in ENGINES:
+        deployed.shell(guest, "systemctl", "kill", "--signal=KILL", store)
+    # The units wait until the master has forgotten the dead stores, and start them by themselves.
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        states = [deployed.lab.ssh(guest, ["systemctl", "is-active", store]).stdout.strip() for guest in ENGINES]
+        if states == ["active", "active"]:
+            break
+        time.sleep(2)
+    time.sleep(10)
+    found = deployed.ask("gpu2", prompt)
+    assert found.cached_tokens >= 31 / 32 * 4096
+    assert found.text == cold.text
+
+
+def test_requests_are_answered_while_the_master_is_away(deployed: Serving) -> None:
+    master = "g35-mooncake-master.service"
+    deployed.shell("head1", "systemctl", "stop", master)
+    try:
+        away = [deployed.ask(guest, text(f"away {guest} {time.time()}", 1024)) for guest in ENGINES]
+    finally:
+        deployed.shell("head1", "systemctl", "start", master)
+    assert all(item.output_tokens == 16 for item in away)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        prompt = text(f"back {time.time()}", 1024)
+        deployed.ask("gpu1", prompt, 1)
+        time.sleep(1)
+        if deployed.ask("gpu2", prompt, 1).cached_tokens >= 7 * BLOCK:
+            return
+    pytest.fail("the engines did not find the pool again within two minutes")
+
+
 def test_three_paths_and_the_site_as_it_was(deployed: Serving) -> None:
     before = deployed.shell("gpu1", "cat", "/etc/systemd/system/g35-mooncake-store-var-lib-g35-flash-ssd1.service")
     code, data, err = deployed.g35("validate", "--suite", "serving", timeout=3000)

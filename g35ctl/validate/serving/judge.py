@@ -94,6 +94,8 @@ class _Judge:
             if row.path is CachePath.G35:
                 yield from self._g35(row)
         yield from self._growth()
+        if self.limits.ttft_bound:
+            yield self._bound()
 
     def _g35(self, row: Row) -> Iterator[Verdict]:
         yield self._ceiling(row)
@@ -194,6 +196,20 @@ class _Judge:
         told = f"{last.ttft.mean:.3f} s against {first.ttft.mean:.3f} s with {first.users} users, {ratio:.2f} x"
         wanted = f"at most {self.limits.growth:g} x the mean TTFT with {first.users} users"
         yield self._time("serving.growth", ratio, self.limits.growth, self.limits.growth_warn, told, wanted, last)
+
+    def _bound(self) -> Verdict:
+        """The most users that each path serves within the bound; g35 should serve as many as memory."""
+        bound = self.limits.ttft_bound
+        most = {
+            path: max((row.users for row in rows if row.ttft is not None and row.ttft.mean <= bound), default=0)
+            for path in CachePath
+            if (rows := [row for row in self.result.rows if row.path is path])
+        }
+        holds = CachePath.MEMORY not in most or most.get(CachePath.G35, 0) >= most[CachePath.MEMORY]
+        grade = Grade.PASS if holds else Grade.WARN if self.result.emulated else Grade.FAIL
+        told = ", ".join(f"{path} {users}" for path, users in most.items()) or "nothing was measured"
+        wanted = f"g35 serves as many users as memory with a mean TTFT within {bound:g} s"
+        return self._verdict("serving.users_at_bound", grade, told, wanted, "", "see serving.ttft_mean above")
 
     def _time(self, check: str, value: float, limit: float, warn: float, told: str, wanted: str, row: Row) -> Verdict:
         grade = _high(value, limit, warn)

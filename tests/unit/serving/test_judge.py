@@ -100,3 +100,12 @@ def test_rows_pool_trials() -> None:
 def test_an_untold_tier_is_not_made_up() -> None:
     points = [point(G35, 8, 0, 0, tokens=None), point(G35, 8, 1, 1)]
     assert rows(points, {})[0].tokens is None
+
+
+@pytest.mark.parametrize(("slow", "grade", "told"), [(0.2, Grade.FAIL, "g35 8"), (0.1, Grade.PASS, "g35 48")])
+def test_most_users_within_a_bound(slow: float, grade: Grade, told: str) -> None:
+    figures = {(LOCAL, 8): 0.9, (MEMORY, 8): 0.1, (MEMORY, 48): 0.1, (G35, 8): 0.1, (G35, 48): slow}
+    found = judge(result(figures), ServingThresholds(ttft_bound=0.15))
+    bound = next(item for item in found if item.check == "serving.users_at_bound")
+    assert bound.grade is grade
+    assert told in bound.observed and "local 0" in bound.observed and "memory 48" in bound.observed
