@@ -15,7 +15,8 @@ def config(engine: Engine, link: Link) -> str:
     tiers = engine.tiers
     settings: dict[str, Any] = {
         "chunk_size": engine.lmcache.chunk_size,
-        "remote_url": f"mooncakestore://{link.master}/",
+        # LMCache looks at the kind only, and takes from extra_config where the pool is: members of etcd fit no URL.
+        "remote_url": f"mooncakestore://{link.admin.partition(',')[0] if link.cluster_id else link.master}/",
         "remote_serde": "naive",
         "local_cpu": bool(tiers.host_cache),
         # Needed without a tier in host memory too: transfers are staged in it.

@@ -9,15 +9,24 @@ from sites import box_host, gpu_host, lab_site
 
 from g35ctl.plan.build import build
 from g35ctl.plan.model import Plan
-from g35ctl.site.model import Mooncake
+from g35ctl.site.model import Inference, Mooncake
 
 MEMBERS = "192.0.2.21:2379;192.0.2.22:2379;192.0.2.23:2379"
+
+
+INFERENCE = Inference.model_validate(
+    {
+        "engine": "vllm",
+        "model": {"path": "/srv/models/a", "name": "a"},
+        "instances": [{"name": "one"}, {"name": "two", "engine": "sglang", "tiers": {"host_cache": "8GB"}}],
+    }
+)
 
 
 def ha_plan(**master: object) -> Plan:
     settings = Mooncake.model_validate({"master": master})
     both = ("gpu_hosts", "mooncake_masters", "etcd")
-    hosts = [gpu_host(number, groups=both, mooncake=settings) for number in (1, 2)]
+    hosts = [gpu_host(number, groups=both, mooncake=settings, inference=INFERENCE) for number in (1, 2)]
     witness = gpu_host(3, groups=("etcd",), mooncake=settings)
     return build(lab_site(box_host(1, 4), *hosts, witness))
 
@@ -84,3 +93,14 @@ def test_etcds_ports_are_closed_to_all_but_the_rails(plan: Plan) -> None:
 def test_the_lists_of_members_do_not_depend_on_who_is_asked(plan: Plan) -> None:
     found = {plan.host(name).cache.etcd.members for name in ("gpu1", "gpu2", "gpu3")}  # type: ignore[union-attr]
     assert len(found) == 1
+
+
+def test_engines_find_the_masters_through_etcd_and_wait_for_either(plan: Plan) -> None:
+    inference = plan.host("gpu1").inference
+    assert inference is not None
+    for engine in inference.engines:
+        assert f'"master_server_address":"etcd://{MEMBERS}"' in engine.config
+        assert "MC_STORE_CLUSTER_ID=test" in engine.environment
+        unit = next(item.content for item in inference.files if item.path.endswith(engine.unit))
+        assert "--admin 192.0.2.21:9003 --admin 192.0.2.22:9003 --seconds" in unit
+    assert '"master_metrics_port":9003' in inference.engines[1].config
