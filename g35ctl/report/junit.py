@@ -37,6 +37,10 @@ def render(document: Document) -> str:
         suite.set("time", f"{seconds:.3f}")
         if document.run.started:
             suite.set("timestamp", _text(document.run.started))
+        if document.versions:
+            properties = ET.SubElement(suite, "properties")
+            for component, version in document.versions.items():
+                ET.SubElement(properties, "property", {"name": _text(component), "value": _text(version)})
         for case in cases:
             _append(suite, case)
     ET.indent(root)

@@ -177,6 +177,8 @@ def test_junit_has_a_suite_per_stage_and_per_validation_suite() -> None:
     assert set(suites) == {"stage.preflight", "stage.target", "stage.connect", "functional"}
     assert (suites["functional"].get("tests"), suites["functional"].get("failures")) == ("4", "1")
     assert suites["functional"].get("skipped") == "1"
+    versions = {item.get("name"): item.get("value") for item in suites["functional"].iter("property")}
+    assert versions["ansible-core"] == "2.19.4"
     told = suites["stage.connect"].find("testcase/failure")
     assert told is not None
     assert "see the switch" in (told.text or "")
