@@ -28,7 +28,8 @@ _LLDPAD = ("lldpad.service", "lldpad.socket")
 
 
 class FabricStage(Stage):
-    """Applies a FabricPlan. ``wait`` is how long the first read waits for what must appear by itself, seconds."""
+    """Applies a FabricPlan. ``boots`` tells an apply that also makes the host's boots from one that is a boot; ``wait``
+    is how long the first read waits for what must appear by itself, seconds."""
 
     name = "fabric"
     #: a link that PFC or MTU made retrain needs a moment to come back
@@ -38,6 +39,7 @@ class FabricStage(Stage):
         super().__init__(host)
         self.plan = plan
         self.wait = wait
+        self.boots = boots
         self._lldpad_seen: Optional[str] = None
         self.rdma = plan.transport == "rdma"
         carried = nics.MODULES + metrics_unit.MODULES + ("fabric_port", "fabric")
@@ -151,7 +153,9 @@ class FabricStage(Stage):
         for port in self.ports:
             todo += port.changes(state["ports"][port.name])
         files = file_changes(self.host, self.files)
-        todo += files + metrics_unit.left_over(self.host, self.plan.units)
+        todo += files
+        if self.boots:  # a boot's plan has no units: it says nothing about what is left over
+            todo += metrics_unit.left_over(self.host, self.plan.units)
         for key, value in self._sysctls().items():
             if state["sysctl"].get(key) != value:
                 todo.append(Change(key, state["sysctl"].get(key, ""), value, self._writer(_proc(key), value)))

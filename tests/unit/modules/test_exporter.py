@@ -206,6 +206,15 @@ def test_turning_it_off_removes_it_with_its_last_values(kernel: Kernel) -> None:
     assert metrics_unit.left_over(kernel.host, ()) == []
 
 
+def test_a_boot_leaves_the_collector_where_it_is(kernel: Kernel) -> None:
+    from ansible.module_utils.g35.fabric import FabricStage
+
+    plan = FabricPlan(SITE, "tcp", (), 26, 3, 48, 6, 0, 50)  # as it rests on a host: without files and units
+    booting, deploying = (FabricStage(kernel.host, plan, boots=boots) for boots in (False, True))
+    assert not [item for item in booting.changes(booting.read()) if "metrics" in item.what]
+    assert [item for item in deploying.changes(deploying.read()) if item.what == metrics_unit.SETTINGS]
+
+
 def test_everything_the_collector_imports_is_carried_to_the_host() -> None:
     """Run from a directory that holds only what stage fabric's boot files are."""
     from ansible.module_utils.g35.fabric import FabricStage
