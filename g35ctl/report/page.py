@@ -123,6 +123,8 @@ def render(document: Document, strings: Strings = ENGLISH, charts: Sequence[Pict
             drawing=lay_out(document, owns=strings.owns, owns_none=strings.no_namespaces, master=strings.master),
             key_figures=tables.key_figures(document, strings),
             nothing=tables.NOTHING,
+            commands=document.commands[: tables.MAX_COMMANDS],
+            more_commands=max(0, len(document.commands) - tables.MAX_COMMANDS),
             p99_samples=P99_SAMPLES,
             published=f"{PUBLISHED_CONTEXT:,}",
             workload=_workload(serving, strings) if serving else "",

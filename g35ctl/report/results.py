@@ -42,7 +42,8 @@ NOTHING = Results()
 
 
 def collect(folder: Path | str) -> Results:
-    """What the suites of a run wrote before it ended, in whatever way it ended. Raises nothing but MemoryError."""
+    """What the suites of a run wrote before it ended, in whatever way it ended. What cannot be read is in
+    ``problems``."""
     serving: ServingResult | None = None
     bench: BenchResult | None = None
     problems = []

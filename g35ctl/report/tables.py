@@ -17,6 +17,9 @@ FEW, PARTIAL = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 MAX_MEASUREMENTS = 60
 """Rows of one suite's table on the page; all of them are in report.json and summary.csv."""
 
+MAX_COMMANDS = 300
+"""Command lines on the page: a fleet has one for each pair of hosts. All of them are in report.json."""
+
 
 @dataclass(frozen=True)
 class UserRow:

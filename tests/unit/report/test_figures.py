@@ -173,6 +173,14 @@ def test_every_command_line_and_version_is_on_the_page() -> None:
     assert [item.hosts for item in fio] == [("gpu1", "gpu2")]
 
 
+def test_command_lines_of_a_fleet_are_cut_on_the_page_and_counted() -> None:
+    document = sample.full()
+    commands = tuple(replace(document.commands[0], command=f"ib_write_bw 192.0.2.{number}") for number in range(1000))
+    html = page.render(replace(document, commands=commands))
+    assert html.count("<code>ib_write_bw") == tables.MAX_COMMANDS
+    assert "and 700 more: report.json" in text_of(html)
+
+
 def test_counters_that_rose_and_measurements_without_a_figure_are_shown() -> None:
     told = text_of(page.render(sample.full()))
     assert "rx_prio3_pause PFC pause 1,472" in told
