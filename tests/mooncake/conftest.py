@@ -155,6 +155,16 @@ class Loop:
         assert master is not None
         return ask(f"http://{master.address}:{master.metrics_port}/health")
 
+    def text(self, name: str, path: str) -> str:
+        """What a master's admin interface answers as plain text."""
+        master = self.cache(name).master
+        assert master is not None
+        try:
+            with urllib.request.urlopen(f"http://{master.address}:{master.metrics_port}{path}", timeout=2) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
     def leader(self) -> str:
         """The host whose master serves, or empty."""
         masters = [item.name for item in self.plan.hosts if item.cache is not None and item.cache.master is not None]
