@@ -67,7 +67,7 @@ class MooncakeStore(Strict):
         True, description="Write values to flash; off is a pool of memory alone, for comparison (docs/serving.md)"
     )
     huge_pages: Literal["none", "2MiB", "1GiB"] = Field(
-        "none", description="Huge pages for the landing zone and staging buffer; reserved on the host beforehand"
+        "none", description="Huge pages for the landing zone; they have to be reserved on the host beforehand"
     )
 
 

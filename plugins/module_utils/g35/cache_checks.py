@@ -151,12 +151,8 @@ def huge_page_findings(host: Host, instances: Sequence[StoreInstance], running_n
     """Enough huge pages are reserved: a store that finds too few aborts. Once stores run, theirs are no longer free."""
     found: List[Finding] = []
     for size in sorted({item.huge_page_size for item in instances if item.huge_page_size}):
-        needed = sum(
-            -(-part // size)
-            for item in instances
-            if item.huge_page_size == size
-            for part in (item.segment_size, item.local_buffer_size)
-        )
+        # The landing zone alone: the staging buffer is ordinary memory (seen with 0.3.13.post1).
+        needed = sum(-(-item.segment_size // size) for item in instances if item.huge_page_size == size)
         place = "/sys/kernel/mm/hugepages/hugepages-%dkB" % (size >> 10)
         kind = "nr_hugepages" if running_now else "free_hugepages"
         have = int(host.read_value("%s/%s" % (place, kind)) or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from ansible.module_utils.g35 import firewall, flash, runtime
 from ansible.module_utils.g35.cache import ENVIRONMENT
 from ansible.module_utils.g35.converge import Outcome, act
+from ansible.module_utils.g35.host import Result
+from ansible.module_utils.g35.plans import CachePlan
 from cache_fakes import MASTER_UNIT, MOUNT, RULES, STORE_UNIT, UUID, Owner, plan
 
 
@@ -334,3 +337,57 @@ def test_a_file_system_that_lost_its_device_is_told(owner: Owner, monkeypatch: p
         seen = flash.read(owner, plan().store.instances[0], flash.mounts(owner))  # type: ignore[union-attr]
     state["stores"][UUID]["directory"] = seen
     assert {(f.check, f.observed) for f in stage.findings(state)} == {("cache.disk", "Input/output error")}
+
+
+def with_store(**changes: Any) -> CachePlan:
+    planned = plan()
+    assert planned.store is not None
+    instance = replace(planned.store.instances[0], **changes)
+    return replace(planned, store=replace(planned.store, instances=(instance,)))
+
+
+def test_too_few_huge_pages_are_said_in_preflight_and_those_in_use_count(owner: Owner) -> None:
+    planned = with_store(huge_page_size=2 * 2**20)
+    owner.put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "31\n")
+    outcome = act(owner.stage(planned), "preflight")
+    assert [(f["check"], f["expected"]) for f in outcome.findings] == [
+        ("cache.huge_pages", "at least 32 for the stores of this host")
+    ]
+    assert "vm.nr_hugepages=32" in outcome.findings[0]["remedy"]
+    owner.put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "32\n")
+    assert act(owner.stage(planned), "preflight").findings == []
+    deploy(owner)
+    owner.put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n")
+    owner.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "32\n")
+    assert act(owner.stage(planned), "preflight").findings == []
+
+
+def test_a_cuda_wheel_without_its_libraries_is_said_in_preflight(owner: Owner) -> None:
+    cuda = replace(plan(), runtime=replace(plan().runtime, distribution="mooncake-transfer-engine-cuda13"))
+    told = [f["observed"] for f in act(owner.stage(cuda), "preflight").findings if f["check"] == "cache.library"]
+    assert told == ["missing: libcuda.so.1, libmlx5.so.1"]
+    for name in ("libcuda.so.1", "libmlx5.so.1"):
+        owner.put(f"/usr/lib/x86_64-linux-gnu/{name}", "")
+    assert "cache.library" not in checks(act(owner.stage(cuda), "preflight"))
+
+
+def test_another_firewall_that_would_cut_stores_off_is_a_warning(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    chains: list[dict[str, Any]] = [
+        {"chain": {"family": "inet", "table": "g35", "name": "mooncake", "hook": "input", "policy": "accept"}},
+        {"chain": {"family": "inet", "table": "filter", "name": "input", "hook": "input", "policy": "drop"}},
+        {"chain": {"family": "inet", "table": "filter", "name": "forward", "hook": "forward", "policy": "drop"}},
+    ]
+    answer = owner.answer
+
+    def answered(argv: Sequence[str], stdin: str | None, timeout: float) -> Result:
+        if list(argv) == ["nft", "--json", "list", "chains"]:
+            return Result(argv, 0, json.dumps({"nftables": chains}), "")
+        return answer(argv, stdin, timeout)
+
+    monkeypatch.setattr(owner, "_runner", answered)
+    told = act(owner.stage(), "preflight").findings
+    assert [(f["check"], f["subject"], f["severity"]) for f in told] == [
+        ("cache.other_firewall", "inet filter input", "warning")
+    ]
+    chains.append({"chain": {"family": "inet", "table": "firewalld", "name": "filter_INPUT", "hook": "input"}})
+    assert "firewalld" in act(owner.stage(), "preflight").findings[0]["subject"]
