@@ -126,7 +126,7 @@ def _fabric_rounds(hosts: Sequence[HostPlan], site: Site) -> Iterator[FabricRoun
     seconds = 2 * wanted.seconds + _around(site)
     largest = max(wanted.sizes)
     for rail in site.fabric.rails:
-        if rail.subnet.version != 4:
+        if rail.subnet.version != 4 or (wanted.rails and rail.name not in wanted.rails):
             continue  # perftest connects over IPv4 only
         here = {
             host.name: port for host in hosts for port in reversed(_ports(host)) if port.rail == rail.name

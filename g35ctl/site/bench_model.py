@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from g35ctl.site.fields import Strict
+from g35ctl.site.fields import Name, Strict
 from g35ctl.site.sizes import Bytes
 
 KIB = 2**10
@@ -43,6 +43,7 @@ class FabricBench(Strict):
     sizes: Annotated[tuple[BlockSize, ...], Field(min_length=1)] = Field(
         (64 * KIB, MIB), description="Message sizes; the largest is judged"
     )
+    rails: tuple[Name, ...] = Field((), description="Rails to measure; empty: all")
     seconds: Seconds = Field(5, description="Duration of one bandwidth measurement")
     latency_iterations: int = Field(2000, ge=200, le=1000000, description="Messages of a latency measurement")
     queue_pairs: int = Field(4, ge=1, le=128, description="Queue pairs of a bandwidth measurement")

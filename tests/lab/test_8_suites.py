@@ -62,14 +62,14 @@ def of(result: BenchResult, test: str) -> list[Any]:
 
 def test_fabric(converged: Tier) -> None:
     _, result = ran(converged, "fabric")
-    # Three pairs on two rails: host to host, and each host with the box.
+    # Three pairs on the rail the lab's inventory names: host to host, and each host with the box.
     for test in ("write", "read"):
-        assert len(of(result, test)) == 6
+        assert len(of(result, test)) == 3
         assert all(0 < item.bytes_per_second < 1e10 for item in of(result, test))
-    assert len(of(result, "latency")) == 6
+    assert len(of(result, "latency")) == 3
     assert all(item.latency.mean > 0 and item.latency.samples == 200 for item in of(result, "latency"))
-    assert len({item.group for item in of(result, "incast")}) == 4
-    assert len(of(result, "incast")) == 8
+    assert len({item.group for item in of(result, "incast")}) == 2
+    assert len(of(result, "incast")) == 4
     assert "6.06" in result.versions["perftest"]
     nothing_is_left(converged)
 

@@ -95,6 +95,12 @@ def test_incast_has_as_many_senders_as_there_are_up_to_the_limit() -> None:
     assert not [item for item in fabric(fabric={"incast": 1})["gpu1"].rounds if "incast" in item.name]
 
 
+def test_a_site_may_leave_rails_out() -> None:
+    rounds = fabric(fabric={"rails": ["b"]})["gpu1"].rounds
+    assert {item.name.split()[0] for item in rounds} == {"b"}
+    assert len(rounds) * 2 == len(fabric()["gpu1"].rounds)
+
+
 def test_a_site_without_rdma_has_no_fabric_suite() -> None:
     site = sites.lab_site(transport="tcp")
     assert bench.fabric_jobs(build(site), site, "t") == {}
