@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +55,15 @@ def enter(namespace: Path) -> None:
 
 
 def serve(forward: Forward, listener: socket.socket) -> None:
-    """Accept for ever. Each connection is dialled from within the namespace as it is at that moment."""
+    """Accept until the listener is closed. Each connection is dialled from within the namespace as it is then."""
     while True:
-        client, _ = listener.accept()
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            if listener.fileno() < 0:
+                return
+            time.sleep(0.1)  # out of descriptors for a moment
+            continue
         threading.Thread(target=_connect, args=(forward, client), daemon=True).start()
 
 
