@@ -223,10 +223,12 @@ class InferenceStage(Stage):
         found: List[Finding] = []
         for item in self.runtimes:
             found.extend(inference_env.findings(item, state["runtimes"][item.distribution]))
-        for engine in self.engines:
-            found.extend(inference_env.package_findings(self.host, engine.program, engine.packages, engine.name))
-        for router in self.routers:
-            found.extend(inference_env.package_findings(self.host, router.program, (), router.name))
+        # What is not there at all needs no list of what it lacks.
+        absent = {name for name, seen in state["runtimes"].items() if not seen["complete"]}
+        for item in tuple(self.engines) + tuple(self.routers):
+            if item.program.distribution not in absent:
+                needed = getattr(item, "packages", ())
+                found.extend(inference_env.package_findings(self.host, item.program, needed, item.name))
         for netdev, device in sorted(state["devices"].items()):
             if not device:
                 remedy = "g35ctl deploy --only fabric"

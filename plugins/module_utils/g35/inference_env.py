@@ -20,6 +20,7 @@ from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
 from . import runtime, wheels
 from .converge import Change, Finding
 from .host import Host
+from .managed import note_written
 from .plans import RuntimePlan, Wheel
 from .plans_inference import ProgramPlan
 
@@ -227,6 +228,9 @@ def _place(wheel: str, name: str, places: Dict[str, str], library: str) -> Tuple
 
 
 def _point(host: Host, link: str, name: str) -> None:
+    # Noted before the switch: an apply that is cut off before the restarts leaves services on what they had, and the
+    # next one has to know.
+    note_written(host, link, name)
     temporary = "%s.new" % link
     host.remove_file(temporary)
     host.path(link).parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.g35 import aggregate, runtime
+from ansible.module_utils.g35 import aggregate, inference_env, managed, runtime
 from ansible.module_utils.g35.enginegate import obstacle, wait
 from ansible.module_utils.g35.inference import InferenceStage
 from ansible.module_utils.g35.plans_inference import InferencePlan
@@ -230,3 +230,17 @@ def test_mooncakes_libraries_are_asked_for_where_an_environment_loads_them(
 ) -> None:
     found = aggregate._missing_tools(EngineHost(tmp_path), "debian", {"inference": dump(planned(site))})
     assert bool(found) == asked and all("libibverbs" in item.observed for item in found)
+
+
+def test_a_switch_that_was_cut_off_before_the_restart_is_known_afterwards(host: EngineHost) -> None:
+    host.run_stage()
+    unit = InferenceStage(host, planned(), host.ask, "vllm").units[0]
+    assert not managed._written_since_start(host, unit)
+    inference_env._point(host, "/opt/g35/inference/vllm/current", "0.33.0-newer")
+    assert managed._written_since_start(host, unit)
+
+
+def test_an_absent_environment_is_told_once(tmp_path: Path) -> None:
+    host = EngineHost(tmp_path)
+    found = [item["check"] for item in host.run_stage("verify").findings]
+    assert found.count("inference.environment") == 1 and "inference.package" not in found
