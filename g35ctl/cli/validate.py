@@ -15,7 +15,8 @@ app = typer.Typer(rich_markup_mode=None)
 def validate(
     ctx: typer.Context,
     suite: Annotated[
-        list[str] | None, typer.Option("--suite", help="functional, fabric, storage, store or all (repeatable)")
+        list[str] | None,
+        typer.Option("--suite", help="functional, fabric, storage, store, serving or all (repeatable)"),
     ] = None,
     write_namespace: Annotated[
         list[str] | None,
@@ -28,8 +29,9 @@ def validate(
 ) -> None:
     """Read the whole site back, write and read values through flash, measure, judge, and write a report.
 
-    Suites run in order and stop at the first that fails. Nothing is changed. Exit 7 when a check fails, 1 when a suite
-    could not be run, 5 when hosts do not answer.
+    Suites run in order and stop at the first that fails. Nothing is changed, but by suite serving, which is never part
+    of all: it empties the pool, restarts stores and puts the site back. Exit 7 when a check fails, 1 when a suite could
+    not be run, 5 when hosts do not answer.
     """
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude

@@ -22,6 +22,8 @@ class Suite:
     name: str
     shows: str
     run: Callable[[Session], Proof]
+    #: it changes the site for a while and empties the pool: only ever run by its name
+    disruptive: bool = False
 
 
 #: Each suite is one line here, in running order. A further one needs a function from a Session to a Proof.
@@ -32,14 +34,15 @@ SUITES: Mapping[str, Suite] = {
         Suite("fabric", "pairs of hosts, and many into one, get what their ports are rated for", bench_fabric.run),
         Suite("storage", "namespaces alone and all at once give what they are rated for", bench_storage.run),
         Suite("store", "the KV pool gives values back equal and fast, from memory and from flash", bench_store.run),
-        Suite("serving", "users with long contexts are answered as fast as from memory alone", serving.run),
+        Suite("serving", "users with long contexts are answered as fast as from memory alone", serving.run, True),
     )
 }
 ALL = "all"
 
 
 def select(names: Sequence[str]) -> tuple[Suite, ...]:
-    """The named suites in running order; ``all`` is every one. Raises G35Error (usage) for an unknown name."""
+    """The named suites in running order; ``all`` is every one that changes nothing. Raises G35Error (usage) for an
+    unknown name."""
     unknown = [name for name in names if name not in SUITES and name != ALL]
     if unknown:
         raise G35Error(
@@ -48,7 +51,7 @@ def select(names: Sequence[str]) -> tuple[Suite, ...]:
             next_command="g35ctl validate --suite functional",
             exit_code=Exit.USAGE,
         )
-    return tuple(suite for name, suite in SUITES.items() if name in names or ALL in names)
+    return tuple(suite for name, suite in SUITES.items() if name in names or (ALL in names and not suite.disruptive))
 
 
 def run(session: Session, suites: Sequence[Suite]) -> Proof:
