@@ -63,6 +63,7 @@ docs: setup ## Regenerate the variable reference and the roles' argument specs
 
 bench: setup ## Figures (never asserted)
 	$(BIN)/python tests/bench/plan_scale.py
+	$(BIN)/python tests/bench/deploy_scale.py --hosts 10
 
 clean: ## Remove what builds and tests left in the tree
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,5 +1,5 @@
-"""An upgrade in the lab: the same release from other wheels, so that a second environment is built beside the first, one
-host at a time, with every value that was on flash still there; and back again."""
+"""An upgrade in the lab: the same release from other wheels, so that a second environment is built beside the first,
+one host at a time, with every value that was on flash still there; and back again."""
 
 from __future__ import annotations
 
