@@ -215,7 +215,7 @@ def _end_labels(
     parts = []
     for line, rows, want, y in zip(lines, labels, wanted, spread(wanted, gap, _TOP, bottom), strict=True):
         x = across(line.points[-1].x)
-        parts.append(svg.line(x + 7, want, right + 2, y, line.colour, 1) if x + 7 < right else "")
+        parts.append(svg.line(x + 7, want, right + 2, y, svg.EMPTY, 1) if x + 7 < right else "")
         parts.append(svg.marker(line.shape, right + 10, y, line.colour, ""))
         top = y + 4 - _LEADING * (len(rows) - 1) / 2
         for index, row in enumerate(rows):
