@@ -292,6 +292,9 @@ class ConnectStage(Stage):
     def _ours(seen: _Seen) -> List[Controller]:
         return [item for _, item in seen.judgement.live + seen.judgement.in_transit] + list(seen.judgement.stale)
 
+    def _end_healing(self) -> None:
+        self.host.must(["systemctl", "stop", "g35-connect-heal.service"], timeout=180)
+
     def letting_go(self, state: Dict[str, Any]) -> List[Change]:
         """The plan that boot unit and timer work from comes first, or they would connect again what is let go."""
         seen = self._read_seen()
@@ -299,10 +302,7 @@ class ConnectStage(Stage):
         leaving = self._disconnects(seen, seen.judgement.stale, "stale")
         if leaving:
             # A run of the timer that began with the old plan must have ended.
-            stop = ["systemctl", "stop", "g35-connect-heal.service"]
-            todo.append(
-                Change(stop[-1], "perhaps running", "ended", lambda: self.host.must(stop, timeout=180) and None)
-            )
+            todo.append(Change("g35-connect-heal.service", "perhaps running", "ended", self._end_healing))
         return todo + leaving
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
