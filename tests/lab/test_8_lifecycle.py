@@ -195,7 +195,8 @@ def test_a_rolling_deploy_proves_each_batch(tier: Tier, before: dict[str, str]) 
 def test_a_teardown_leaves_nothing_but_the_data(tier: Tier, before: dict[str, str]) -> None:
     refused = tier.g35("teardown")
     assert refused.code == 2 and tier.live_paths("gpu1") == 4
-    done = tier.g35("teardown", "--confirm", "lab", timeout=3000)
+    site = tier.g35("plan").data["site"]
+    done = tier.g35("teardown", "--confirm", site, timeout=3000)
     assert done.code == 0, done.failures()
     for host in ("gpu1", "gpu2"):
         holds_nothing(tier, host)
