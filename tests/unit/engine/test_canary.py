@@ -154,7 +154,7 @@ def test_planted_secrets_stay_where_they_were_planted(tmp_path: Path, monkeypatc
         boxes.write_text("- {hosts: ebof1, gather_facts: false, roles: [ebof_target]}\n")
         with open_session(str(site), "validate", PlainLines(io.StringIO())) as session:
             played = session.play(Play("target", str(boxes), ("ebof1",), check=True))
-    assert [event.action for event in played.events] == ["g35_target"] and played.events[0].findings
+    assert [event.action for event in played.events if event.findings] == ["g35_target"]
     assert watch.looks > 20 and watch.seen == []
     # All three roles with secrets really ran, and failed for want of a tier: failures tell the most.
     for text, checks in zip(told, (("fabric.", "127.0.0.1:9"), ("connect.",)), strict=True):
