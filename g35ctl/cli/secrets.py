@@ -67,7 +67,7 @@ def init(
     missing = [item for item in secrets_of(site, variables) if item.condition == "missing"]
     made = [item for item in missing if item.generated]
     for item in made:
-        keyfiles.create(Path(item.where), vault=vault)
+        keyfiles.create(Path(item.where), vault=vault, make=keyfiles.maker(item.kind))
     by_hand = [item for item in missing if not item.generated]
     if output_of(ctx, output) != "text":
         print_json(

@@ -10,11 +10,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from ansible.module_utils.g35 import tlspsk
 from ansible.module_utils.g35.dhchap import generate
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.site.keys import is_encrypted, read_key
+from g35ctl.site.secret_list import TLS_KEY
+
+
+def maker(kind: str) -> Callable[[], str]:
+    """What makes a new key of a kind of secret."""
+    return tlspsk.generate if kind == TLS_KEY else generate
 
 
 def create(path: Path, *, vault: bool = False, make: Callable[[], str] = generate) -> None:

@@ -107,6 +107,10 @@ DISABLED_UNITS = ("chrony.service", "systemd-networkd.service", "systemd-timesyn
 _RENAMED = {"trixie": {"libcurl4": "libcurl4t64", "libnuma1": "libnuma1", "librdmacm1": "librdmacm1t64"}}
 
 
+# Beside PACKAGES, by suite. Debian 12's kernel has no TLS for NVMe, and its image must not change for others' sake.
+_MORE = {"trixie": ("ktls-utils",)}
+
+
 @cache
 def file_bytes(name: str) -> bytes:
     """A file that travels into the image, from ``g35ctl/lab/files``."""
@@ -158,7 +162,7 @@ def recipe(suite: str) -> Recipe:
     renamed = _RENAMED.get(suite, {})
     return Recipe(
         suite=suite,
-        packages=tuple(renamed.get(package, package) for package in PACKAGES),
+        packages=tuple(renamed.get(package, package) for package in PACKAGES) + _MORE.get(suite, ()),
         masked_units=MASKED_UNITS,
         unwanted_modules=UNWANTED_MODULES,
         rdma_modules=RDMA_MODULES,

@@ -33,6 +33,7 @@ def plan_connect(context: Context, host: SiteHost) -> ConnectPlan | None:
         tos=context.site.fabric.traffic.type_of_service if rdma else 0,
         io_policy=nvme.io_policy,
         authentication=context.authentication(host),
+        tls=context.tls_key(host),
     )
 
 

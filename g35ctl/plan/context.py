@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ansible.module_utils.g35.plans import HostKey, Wheel
+from ansible.module_utils.g35.plans import HostKey, TlsKey, Wheel
 
 from g35ctl.plan.custody import Custody
 from g35ctl.plan.identity import endpoint, host_nqn
@@ -141,6 +141,18 @@ class Context:
         keys = self.keys[host.name]
         nqn = host_nqn(self.site, host)
         return HostKey(nqn, keys.digest, keys.key_file, keys.controller_digest, keys.controller_key_file)
+
+    def tls_key(self, host: SiteHost) -> TlsKey | None:
+        """The TLS key of a host's connections, or None. Raises KeyError when it needs one that was not read."""
+        if host.nvme.tls.mode == "none":
+            return None
+        keys = self.keys[host.name]
+        return TlsKey(host_nqn(self.site, host), keys.psk_digest, keys.psk_file)
+
+    @cached_property
+    def tls(self) -> bool:
+        """Whether the boxes take connections with TLS only. The site's checks see to it that all owners agree."""
+        return any(host.nvme.tls.mode == "psk" for host in self.owners)
 
     @cached_property
     def managed_nqns(self) -> tuple[str, ...]:

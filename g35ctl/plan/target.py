@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.g35.plans import AnaState, ControllerIds, HostKey, Portal, TargetNamespace, TargetPlan
+from dataclasses import replace
+
+from ansible.module_utils.g35.plans import AnaState, ControllerIds, HostKey, Portal, TargetNamespace, TargetPlan, TlsKey
 
 from g35ctl.plan.context import Context
 from g35ctl.plan.identity import MODEL, nguid, port_id, serial
@@ -37,9 +39,10 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
     ids = box.controller_ids
     return TargetPlan(
         context.site.identity.name,
-        portals(context, box),
+        tuple(replace(portal, tls=context.tls) for portal in portals(context, box)),
         namespaces,
         _keys(context, context.primary(host.name)),
+        _tls_keys(context, context.primary(host.name)),
         None if ids is None else ControllerIds(ids.lowest, ids.highest),
         box.firmware,
         box.max_queue_size,
@@ -48,9 +51,18 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
 
 def _keys(context: Context, box: str) -> tuple[HostKey, ...]:
     """The keys of the hosts that own something of a box."""
-    names = {item.owner for item in context.ownership if item.box == box and item.uuid not in context.custody.fenced}
-    keys = (context.authentication(host) for host in context.owners if host.name in names)
+    keys = (context.authentication(host) for host in _owners(context, box))
     return tuple(key for key in keys if key is not None)
+
+
+def _tls_keys(context: Context, box: str) -> tuple[TlsKey, ...]:
+    keys = (context.tls_key(host) for host in _owners(context, box))
+    return tuple(key for key in keys if key is not None)
+
+
+def _owners(context: Context, box: str) -> tuple[SiteHost, ...]:
+    names = {item.owner for item in context.ownership if item.box == box and item.uuid not in context.custody.fenced}
+    return tuple(host for host in context.owners if host.name in names)
 
 
 def allowed_hosts(context: Context, box: str, nqn: str) -> tuple[str, ...]:

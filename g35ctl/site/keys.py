@@ -1,8 +1,9 @@
-"""Where the DH-HMAC-CHAP keys of hosts are on the controller, and whether they can be used."""
+"""Where the DH-HMAC-CHAP and TLS keys of hosts are on the controller, and whether they can be used."""
 
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,14 @@ _VAULTED = b"$ANSIBLE_VAULT;"
 
 @dataclass(frozen=True)
 class HostKeys:
-    """The key files of a host and the digests of what they hold; empty for a box that need not prove itself."""
+    """The key files of a host and the digests of what they hold; empty for what is not asked for."""
 
     key_file: str
     digest: str
     controller_key_file: str = ""
     controller_digest: str = ""
+    psk_file: str = ""
+    psk_digest: str = ""
 
 
 def key_file(site: Site, host: SiteHost, stated: str) -> Path:
@@ -52,9 +55,13 @@ def read_key(path: Path) -> str:
     return bytes(plain).decode("ascii").strip()
 
 
-def key_problem(path: Path) -> tuple[str, str]:
-    """What is wrong with a key file, and what to do about it; empty when nothing is. Never says what is in it."""
-    make = f"g35ctl secrets init, or (umask 077; mkdir -p {path.parent}; nvme gen-dhchap-key -m 1 > {path})"
+def key_problem(path: Path, check: Callable[[str], str] = problem) -> tuple[str, str]:
+    """What is wrong with a key file, and what to do about it; empty when nothing is. Never says what is in it.
+
+    ``check`` tells what is wrong with the key itself: :func:`dhchap.problem`, or :func:`tlspsk.problem`.
+    """
+    tool = "nvme gen-dhchap-key -m 1" if check is problem else "nvme gen-tls-key"
+    make = f"g35ctl secrets init, or (umask 077; mkdir -p {path.parent}; {tool} > {path})"
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         vaulted = is_encrypted(path)
@@ -66,15 +73,17 @@ def key_problem(path: Path) -> tuple[str, str]:
         return f"the key file {path} cannot be read: {error}", hint
     if mode & 0o077 and not vaulted:
         return f"the key file {path} can be read by others (mode {mode:04o})", f"chmod 600 {path}"
-    why = problem(key)
+    why = check(key)
     return (f"the key file {path} holds no usable key: {why}", make) if why else ("", "")
 
 
 def read_host_keys(site: Site, host: SiteHost) -> HostKeys | None:
-    """The keys of a host that authenticates, by digest; None for one that does not. Raises OSError."""
-    asked = host.nvme.authentication
+    """The keys of a host that authenticates or uses TLS, by digest; None for one that does neither. Raises OSError."""
+    asked, tls = host.nvme.authentication, host.nvme.tls
+    psk = key_file(site, host, tls.key_file) if tls.mode == "psk" else None
+    psk_file, psk_digest = (str(psk), digest(read_key(psk))) if psk else ("", "")
     if asked.mode == "none":
-        return None
+        return HostKeys("", "", psk_file=psk_file, psk_digest=psk_digest) if psk else None
     own = key_file(site, host, asked.key_file)
     other = key_file(site, host, asked.controller_key_file) if asked.controller_key_file else None
     return HostKeys(
@@ -82,4 +91,6 @@ def read_host_keys(site: Site, host: SiteHost) -> HostKeys | None:
         digest(read_key(own)),
         str(other) if other else "",
         digest(read_key(other)) if other else "",
+        psk_file,
+        psk_digest,
     )

@@ -34,7 +34,9 @@ loading = False
 # Variables that describe the site as a whole: each host must see the same.
 _CLUSTER_WIDE = ("g35_site", "g35_fabric", "g35_validate")
 #: where an unusable key file is told
-KEY_PLACES = ("g35_nvme.authentication.key_file", "g35_nvme.authentication.controller_key_file")
+KEY_PLACES = (
+    "g35_nvme.authentication.key_file", "g35_nvme.authentication.controller_key_file", "g35_nvme.tls.key_file"
+)  # fmt: skip
 _PER_HOST = ("g35_ports", "g35_ebof", "g35_nvme", "g35_storage", "g35_mooncake", "g35_metrics", "g35_inference")
 
 

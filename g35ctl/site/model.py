@@ -119,6 +119,19 @@ class Authentication(Strict):
     )
 
 
+class Tls(Strict):
+    """TLS on a host's NVMe/TCP connections."""
+
+    mode: Literal["none", "psk"] = Field(
+        "none", description="psk: connections use TLS 1.3 with a pre-shared key (transport tcp, Linux 6.7 or later)"
+    )
+    key_file: str = Field(
+        ".keys/{host}.psk",
+        description="File of mode 0600 on the controller with the host's key, NVMeTLSkey-1:...; relative to the "
+        "inventory, {host} stands for the host's name",
+    )
+
+
 class Nvme(Strict):
     """``g35_nvme``: how hosts connect."""
 
@@ -133,6 +146,7 @@ class Nvme(Strict):
         1024, ge=2, description="Most queue pairs this host may hold; io_queues shrinks so that all its paths fit"
     )
     authentication: Authentication = Field(default_factory=Authentication, description="In-band authentication")
+    tls: Tls = Field(default_factory=Tls, description="TLS of NVMe/TCP connections")
 
 
 class HostPort(Strict):

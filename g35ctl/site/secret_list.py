@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ansible.module_utils.g35 import dhchap, tlspsk
 from ansible.module_utils.g35.dhchap import digest
 
 from g35ctl.site.keys import is_encrypted, key_file, key_problem, read_key
@@ -15,6 +16,7 @@ from g35ctl.site.positions import locate
 
 HOST_KEY = "host key"
 BOX_KEY = "box key"
+TLS_KEY = "TLS key"
 PASSWORD = "Redfish password"
 
 Condition = Literal["ok", "missing", "unusable", "exposed"]
@@ -38,7 +40,7 @@ class Secret:
     @property
     def generated(self) -> bool:
         """Whether g35ctl can make it; what a box decides itself it cannot."""
-        return self.kind in (HOST_KEY, BOX_KEY)
+        return self.kind in (HOST_KEY, BOX_KEY, TLS_KEY)
 
 
 def secrets_of(site: Site, variables: Mapping[str, Mapping[str, Any]]) -> tuple[Secret, ...]:
@@ -49,7 +51,9 @@ def secrets_of(site: Site, variables: Mapping[str, Mapping[str, Any]]) -> tuple[
 
 
 def _keys(site: Site, host: SiteHost) -> Iterator[Secret]:
-    asked = host.nvme.authentication
+    asked, tls = host.nvme.authentication, host.nvme.tls
+    if tls.mode == "psk":
+        yield _key(TLS_KEY, host.name, key_file(site, host, tls.key_file), tlspsk.problem)
     if asked.mode == "none":
         return
     for kind, stated in ((HOST_KEY, asked.key_file), (BOX_KEY, asked.controller_key_file)):
@@ -57,10 +61,10 @@ def _keys(site: Site, host: SiteHost) -> Iterator[Secret]:
             yield _key(kind, host.name, key_file(site, host, stated))
 
 
-def _key(kind: str, host: str, path: Path) -> Secret:
+def _key(kind: str, host: str, path: Path, check: Callable[[str], str] = dhchap.problem) -> Secret:
     if not path.exists():
         return Secret(kind, host, str(path), "", "missing", why="no such file", remedy="g35ctl secrets init")
-    why, remedy = key_problem(path)
+    why, remedy = key_problem(path, check)
     try:
         kept = "vault" if is_encrypted(path) else "file"
     except OSError:

@@ -1,4 +1,4 @@
-"""Hands the roles the DH-HMAC-CHAP keys that a stage plan names by file and digest."""
+"""Hands the roles the DH-HMAC-CHAP and TLS keys that a stage plan names by file and digest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ansible.plugins.lookup import LookupBase
 
 DOCUMENTATION = r"""
 name: g35_keys
-short_description: DH-HMAC-CHAP keys of a stage plan, read on the controller
+short_description: DH-HMAC-CHAP and TLS keys of a stage plan, read on the controller
 version_added: "0.1.0"
 description:
-  - Reads the key files that the C(authentication) of a target or connect plan names and returns the keys by host NQN.
+  - Reads the key files that the C(authentication) and C(tls) of a target or connect plan name and returns the keys by
+    host NQN.
   - Refuses a file that others than its owner can read, unless ansible-vault encrypted it. The keys are in no plan, no
     event and no run folder; pass the result to a parameter that is never logged.
 options:
@@ -34,7 +35,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: For each plan a mapping of host NQN to C(key) and C(controller_key); empty where nothing authenticates.
+  description: >-
+    For each plan a mapping of host NQN to C(key) and C(controller_key), or C(psk) for TLS; empty where the plan names
+    no key.
   type: list
   elements: dict
 """
@@ -45,7 +48,15 @@ class LookupModule(LookupBase):
 
     def run(self, terms: Any, variables: Any = None, **kwargs: Any) -> list[dict[str, dict[str, str]]]:
         """The keys of each plan. Raises AnsibleError for a file that is missing or open to others."""
-        return [{item["host_nqn"]: self._keys(item) for item in _named(plan)} for plan in terms]
+        return [self._all(plan) for plan in terms]
+
+    def _all(self, plan: Any) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for item in _named(plan, "authentication"):
+            found.setdefault(item["host_nqn"], {}).update(self._keys(item))
+        for item in _named(plan, "tls"):
+            found.setdefault(item["host_nqn"], {})["psk"] = self._read(item["key_file"])
+        return found
 
     def _keys(self, item: Any) -> dict[str, str]:
         other = item.get("controller_key_file") or ""
@@ -61,12 +72,12 @@ class LookupModule(LookupBase):
         except (OSError, UnicodeDecodeError, AnsibleError) as error:
             # The cause may quote what it could not decode: only its kind is told.
             why = str(error) if isinstance(error, OSError) else type(error).__name__
-            raise AnsibleError("the DH-HMAC-CHAP key in %s cannot be read: %s" % (path, why)) from None
+            raise AnsibleError("the key in %s cannot be read: %s" % (path, why)) from None
         if mode & 0o077:
             raise AnsibleError("%s can be read by others: chmod 600 %s" % (path, path))
         return text.strip()
 
 
-def _named(plan: Any) -> list[Any]:
-    found = plan.get("authentication") or []
+def _named(plan: Any, what: str) -> list[Any]:
+    found = plan.get(what) or []
     return [found] if isinstance(found, dict) else list(found)

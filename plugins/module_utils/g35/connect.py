@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import connect_checks, connect_keys, managed
+from .connect_tls import ConnectPsks
 from .connect_verdicts import path_findings, queue_findings, stale_findings, subsystem_findings
 from .connecting import Connector, Judgement, judge, label
 from .converge import Change, Finding, Stage
@@ -22,7 +23,8 @@ from .rdma import device_of
 from .schema import load
 
 _MODULES = (
-    "connect", "connecting", "connect_checks", "connect_keys", "connect_verdicts", "dhchap", "identity", "nvme", "rdma"
+    "connect", "connecting", "connect_checks", "connect_keys", "connect_tls", "connect_verdicts", "dhchap", "identity",
+    "nvme", "psk_ring", "rdma", "tlspsk",
 )  # fmt: skip
 #: how long the boot unit waits for addresses and RDMA devices before it connects what it can, seconds
 BOOT_PATIENCE = 30.0
@@ -59,6 +61,7 @@ class ConnectStage(Stage):
         self.plan = plan
         self.booting = booting
         self.given = connect_keys.handed_over(plan, secrets)
+        self.psks = ConnectPsks(host, plan, secrets)
         self.connector = Connector(host, plan, connect_keys.known_keys(host, plan, self.given))
         self._seen: Optional[_Seen] = None
 
@@ -72,7 +75,7 @@ class ConnectStage(Stage):
                 self.host.wait_until(self._network_is_there, BOOT_PATIENCE, interval=1.0)
             return identity_conflicts(self.plan, topology)
         found = connect_checks.preflight_findings(self.host, self.plan)
-        found += connect_keys.preflight_findings(self.plan, self.given)
+        found += connect_keys.preflight_findings(self.plan, self.given) + self.psks.preflight()
         return found + identity_conflicts(self.plan, read_topology(self.host))
 
     def _network_is_there(self) -> bool:
@@ -95,6 +98,7 @@ class ConnectStage(Stage):
             "stale": [asdict(item) for item in seen.judgement.stale],
             "subsystems": [asdict(item) for item in topology.subsystems if item.nqn in ours],
             "keys": connect_keys.read(self.host, self.plan, seen.judgement),
+            "tls": self.psks.tls_state(seen.judgement),
             "modules_missing": connect_checks.missing_modules(self.host, self.plan),
             "units": managed.read_units(self.host, self.plan.units),
             "files_differing": [change.what for change in managed.file_changes(self.host, self._files())],
@@ -120,7 +124,7 @@ class ConnectStage(Stage):
     def _files(self) -> Tuple[File, ...]:
         own = {item.path for item in self.plan.files}
         files = tuple(item for item in identity_files(self.plan) if item.path not in own) + self.plan.files
-        files += connect_keys.key_files(self.plan, self.given)
+        files += connect_keys.key_files(self.plan, self.given) + self.psks.files
         return files if self.booting else files + managed.boot_files("connect", self.plan, _MODULES)
 
     # Changing
@@ -134,11 +138,17 @@ class ConnectStage(Stage):
             todo.append(
                 Change("kernel modules", "%s not loaded" % ", ".join(missing_modules), "loaded", self._load_modules)
             )
+        replaced = self.psks.replaced_pairs()
+        todo += self.psks.changes(self.psks.ours)
         todo += self._disconnects(seen, seen.judgement.stale, "stale")
+        todo += self.psks.lost_changes(self.connector, seen.judgement, lambda nqn: self._users(seen, nqn))
         todo += connect_keys.lost_key_changes(self.host, self.plan, self.connector, seen.judgement)
         todo += self._connects(seen)
         todo += connect_keys.key_changes(
             self.host, self.plan, self.connector, seen.judgement, seen.topology, lambda nqn: self._users(seen, nqn)
+        )
+        todo += self.psks.live_changes(
+            self.connector, seen.judgement, seen.topology, lambda nqn: self._users(seen, nqn), replaced
         )
         todo += self._settings(seen)
         return todo + managed.unit_changes(self.host, self.plan.units, written)
@@ -267,6 +277,7 @@ class ConnectStage(Stage):
         found += stale_findings(seen.judgement)
         found += subsystem_findings(self.host, self.plan, seen.topology)
         found += connect_keys.findings(self.plan, state["keys"], seen.judgement)
+        found += self.psks.findings() + self.psks.path_findings(state["tls"], seen.judgement)
         found += queue_findings(self.host, self.plan, seen.judgement)
         others = [path for path in state["files_differing"] if path not in KEPT]
         found += [Finding("connect.file", path, "absent or differs", "as planned", "run the deploy") for path in others]
@@ -308,8 +319,10 @@ class ConnectStage(Stage):
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         seen = self._read_seen()
         todo = self.draining(state)
-        files = [item for item in self._files() if item.path not in KEPT + (connect_keys.KEYS_FILE,)]
-        files.append(File(connect_keys.KEYS_FILE, ""))
+        todo += self.psks.leaving(self.psks.ours)
+        going = (File(connect_keys.KEYS_FILE, ""), *self.psks.gone_files())
+        files = [item for item in self._files() if item.path not in KEPT + tuple(item.path for item in going)]
+        files += going
         used = [user for nqn in self._nqns() for user in self._users(seen, nqn)]
         for change in managed.removal_changes(self.host, files, self.plan.units):
             is_unit = any(unit.name == change.what for unit in self.plan.units)

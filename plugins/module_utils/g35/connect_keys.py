@@ -97,7 +97,7 @@ def key_changes(
             continue
         what, after = "key of %s" % label(path), _named(plan.authentication.digest)
         if have is not None and bool(have[1]) == bool(plan.authentication.controller_digest):
-            do = _guarded(connector, path, partial(connector.reauthenticate, path, item.name))
+            do = guarded(connector, path, partial(connector.reauthenticate, path, item.name))
             change = Change(what, _named(have[0]), after, do, check="connect.key")
         else:
             # Whether a controller authenticates, and both ways, is settled when it is made.
@@ -105,7 +105,7 @@ def key_changes(
             used = [] if others else users(path.nqn)
             note = "%s on %s" % (", ".join(used), item.name) if used else ""
             before = _named(have[0]) if have else "connected without one"
-            do = _guarded(connector, path, _reconnect(connector, path, item))
+            do = guarded(connector, path, _reconnect(connector, path, item))
             change = Change(what, before, after, do, note, "connect.key")
         todo.append(change)
     return todo
@@ -124,11 +124,11 @@ def lost_key_changes(host: Host, plan: ConnectPlan, connector: Connector, judgem
     ]  # fmt: skip
 
 
-def _guarded(connector: Connector, path: ConnectPath, do: Callable[[], None]) -> Callable[[], None]:
+def guarded(connector: Connector, path: ConnectPath, do: Callable[[], None]) -> Callable[[], None]:
     """Only while every other path is live. After a failure that holds for nobody, so a wrong key that is tried again
     and again (by the healing timer, by another deploy) never costs a second path."""
 
-    def guarded() -> None:
+    def alone() -> None:
         judgement = judge(connector.plan, read_topology(connector.host))
         down = [other for other in judgement.missing if other != path]
         down += [other for other, _ in judgement.in_transit if other != path]
@@ -136,7 +136,7 @@ def _guarded(connector: Connector, path: ConnectPath, do: Callable[[], None]) ->
             raise OSError("left alone while another path is not live: %s" % label(down[0]))
         do()
 
-    return guarded
+    return alone
 
 
 def _reconnect(connector: Connector, path: ConnectPath, item: Controller) -> Callable[[], None]:

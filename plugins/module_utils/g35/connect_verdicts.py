@@ -150,6 +150,10 @@ def _remedy(path: ConnectPath, words: str) -> str:
     # nvme-cli takes a box that asks for in-band authentication for one that wants TLS.
     if "pre-shared TLS key" in words or "authentication setup failed" in words:
         return "the box asks this host to authenticate: set g35_nvme.authentication, or take the key off the box"
+    if "TLS handshake" in words:
+        return (
+            "give both ends the same key: g35ctl deploy --only target --only connect; why: journalctl -u tlshd, there"
+        )
     if "authentication failed" in words or "auth_" in words:
         return "give box and host the same key: g35ctl deploy --only target --only connect"
     for symptom, remedy in _FIELD_REMEDIES:

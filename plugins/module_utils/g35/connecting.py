@@ -6,6 +6,7 @@ an exit code: what failed is what sysfs does not show afterwards, and the reason
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,13 @@ CONNECT_TIMEOUT = 90.0
 SCAN_SECONDS = 15.0
 _ABOUT_US = re.compile(r"nvme|rdma|infiniband|mlx5|bnxt", re.IGNORECASE)
 _GOING = ("deleting", "deleting (no IO)", "dead")
+#: what an attempt with TLS ends with, and what it means
+_TLS_ERRORS = {
+    errno.EACCES: "the box does not have the key of this host for this subsystem, or has another one",
+    errno.ENOKEY: "this host has no key for this subsystem in the keyring .nvme",
+    errno.ESRCH: "no tlshd is listening on this host",
+    errno.EOPNOTSUPP: "tlshd of this host could not carry it out",
+}
 _NOISE = re.compile(r"^(connecting to device|device):")
 
 
@@ -121,22 +129,26 @@ def connect_command(plan: ConnectPlan, path: ConnectPath) -> List[str]:
     ]  # fmt: skip
 
 
-def fabrics_options(plan: ConnectPlan, path: ConnectPath, keys: Keys) -> str:
-    """What makes one authenticated controller when it is written to the kernel's device.
+def fabrics_options(plan: ConnectPlan, path: ConnectPath, keys: Optional[Keys]) -> str:
+    """What makes one controller that authenticates, or uses TLS, when it is written to the kernel's device.
 
     Written by us and not by ``nvme connect -S KEY``: an argument list can be read by every user of the host, and the
-    other ways to hand a key to nvme-cli (config.json, discovery.conf) lose it in some release or other.
+    other ways to hand a key to nvme-cli (config.json, discovery.conf) lose it in some release or other. With TLS there
+    is no key to hand over (the kernel looks it up by host and subsystem), but nvme-cli would go looking for one itself,
+    in ways that changed from release to release.
     """
     options = {
         "nqn": path.nqn, "transport": path.transport, "traddr": path.address, "trsvcid": str(path.port),
         "host_traddr": path.source_address, "hostnqn": plan.host_nqn, "hostid": plan.host_uuid,
         "nr_io_queues": str(plan.io_queues), "queue_size": str(plan.queue_size),
         "keep_alive_tmo": str(plan.keep_alive), "reconnect_delay": str(plan.reconnect_delay),
-        "ctrl_loss_tmo": str(plan.controller_loss_timeout), "tos": str(plan.tos), "dhchap_secret": keys.key,
+        "ctrl_loss_tmo": str(plan.controller_loss_timeout), "tos": str(plan.tos),
     }  # fmt: skip
-    if keys.controller_key:
-        options["dhchap_ctrl_secret"] = keys.controller_key
-    return ",".join("%s=%s" % item for item in options.items())
+    if keys is not None:
+        options["dhchap_secret"] = keys.key
+        if keys.controller_key:
+            options["dhchap_ctrl_secret"] = keys.controller_key
+    return ",".join(["%s=%s" % item for item in options.items()] + (["tls"] if plan.tls else []))
 
 
 class Connector:
@@ -184,6 +196,8 @@ class Connector:
         return failed
 
     def _connect_one(self, path: ConnectPath) -> Result:
+        if self.plan.tls is not None:
+            return self._connect_with_tls(path)
         if self.plan.authentication is None:
             return self.host.run(connect_command(self.plan, path), timeout=CONNECT_TIMEOUT)
         device = ["write", FABRICS_DEVICE]
@@ -198,6 +212,18 @@ class Connector:
             )
         except OSError as error:
             return Result(device, 1, "", error.strerror or str(error))
+
+    def _connect_with_tls(self, path: ConnectPath) -> Result:
+        device = ["write", FABRICS_DEVICE]
+        if "tls" not in fabrics_tokens(self.host):
+            return Result(device, 1, "", "this kernel does not know tls (CONFIG_NVME_TCP_TLS)")
+        try:
+            return Result(device, 0, self.host.exchange(FABRICS_DEVICE, fabrics_options(self.plan, path, None)), "")
+        except OSError as error:
+            words = error.strerror or str(error)
+            # The kernel says no word about a handshake that was refused; the number is all there is.
+            why = _TLS_ERRORS.get(error.errno or 0)
+            return Result(device, 1, "", "TLS handshake failed: %s (%s)" % (why, words) if why else words)
 
     def reauthenticate(self, path: ConnectPath, name: str) -> None:
         """Let a live controller prove itself with the present key, and see it through before another one is touched.

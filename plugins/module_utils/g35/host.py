@@ -6,15 +6,23 @@ filled and whose commands are answered by a script, so the logic that decides ne
 
 from __future__ import annotations
 
+import ctypes
 import grp
 import os
+import platform
 import pwd
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, Dict, FrozenSet, List, Optional, Sequence
 
+# Numbers of add_key(2) and keyctl(2), which neither glibc nor Python wraps, by machine.
+_KEY_CALLS = {"x86_64": (248, 250), "aarch64": (217, 219)}
+_KEYCTL_SETPERM, _KEYCTL_LINK, _KEYCTL_UNLINK, _KEYCTL_READ = 5, 8, 9, 11
+_PROCESS_KEYRING = -2
+#: everything for who holds the keyring; root may see, read and find the key (the handshake daemon is root)
+_KEY_PERMISSIONS = 0x3F0B0000
 # A command's environment: enough to find tools, nothing of the caller's, messages in one language.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "LANG": "C"}
 
@@ -199,6 +207,42 @@ class Host:
     def gid(name: str) -> int:
         return grp.getgrnam(name).gr_gid
 
+    def add_key(self, kind: str, description: str, payload: bytes, keyring: int) -> int:
+        """Put a key into a kernel keyring (by serial number) in place of one of that description; its serial number.
+
+        By system call, because every tool that does it takes the key as an argument, which all users of the host can
+        read. Raises OSError.
+        """
+        # Only who holds the keyring may change what it holds; a process that links it does, until it ends.
+        self._keyctl(_KEYCTL_LINK, keyring, _PROCESS_KEYRING)
+        number = _call(0, kind.encode(), description.encode(), payload, ctypes.c_size_t(len(payload)), keyring)
+        try:
+            self._keyctl(_KEYCTL_SETPERM, number, _KEY_PERMISSIONS)
+        except OSError:
+            # A daemon that holds the keyring itself, as it should, reads the key all the same.
+            pass
+        return number
+
+    def remove_key(self, serial: int, keyring: int) -> None:
+        """Take a key out of a kernel keyring; what uses it goes on. Raises OSError."""
+        self._keyctl(_KEYCTL_UNLINK, serial, keyring)
+
+    def keyring_members(self, keyring: int) -> FrozenSet[int]:
+        """Serial numbers of what a kernel keyring holds; none where it cannot be read.
+
+        /proc/keys does not tell: a key that was taken out or replaced stays there until the kernel sweeps.
+        """
+        buffer = (ctypes.c_int32 * 4096)()
+        try:
+            size = _call(1, _KEYCTL_READ, ctypes.c_ulong(keyring), buffer, ctypes.c_size_t(ctypes.sizeof(buffer)))
+        except OSError:
+            return frozenset()
+        return frozenset(buffer[: min(size // 4, len(buffer))])
+
+    @staticmethod
+    def _keyctl(operation: int, first: int, second: int) -> None:
+        _call(1, operation, ctypes.c_ulong(first), ctypes.c_ulong(second & 0xFFFFFFFF))
+
     def wait_until(self, condition: Callable[[], bool], seconds: float, interval: float = 0.5) -> bool:
         """Poll ``condition`` for at most ``seconds``; True as soon as it holds."""
         deadline = self.clock() + seconds
@@ -208,6 +252,19 @@ class Host:
             if self.clock() >= deadline:
                 return False
             self.sleep(interval)
+
+
+def _call(which: int, *arguments: object) -> int:
+    """A key management system call: 0 for add_key, 1 for keyctl. Raises OSError."""
+    numbers = _KEY_CALLS.get(platform.machine())
+    if numbers is None:
+        raise OSError("kernel keys are not supported on %s" % platform.machine())
+    libc = ctypes.CDLL(None, use_errno=True)
+    answer = int(libc.syscall(numbers[which], *arguments))
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return answer
 
 
 def facts(host: Host) -> Dict[str, str]:

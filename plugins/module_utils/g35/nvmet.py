@@ -19,6 +19,8 @@ ROOT = "/sys/kernel/config/nvmet"
 ALL_CONTROLLER_IDS = (1, 65519)
 _DEBUG = "/sys/kernel/debug/nvmet"
 PORT_ATTRIBUTES = ("trtype", "adrfam", "traddr", "trsvcid")
+#: a port that says so takes connections with TLS only
+TLS_REQUIRED = "required"
 #: in place of a list of hosts: whoever comes
 ANY_HOST = "*"
 
@@ -85,6 +87,9 @@ def read_port(host: Host, port_id: str) -> Dict[str, Any]:
     """The address attributes and ``links``: name of the link -> NQN of the subsystem."""
     base = port_path(port_id)
     state: Dict[str, Any] = {key: host.read_value("%s/addr_%s" % (base, key)) or "" for key in PORT_ATTRIBUTES}
+    # Only what is set beyond plain text: kernels before 6.7 do not have the first, and call the second by other words.
+    state["tls"] = host.read_value(base + "/addr_tsas") == "tls1.3"
+    state["treq"] = host.read_value(base + "/addr_treq") or ""
     state["links"] = read_links(host, base + "/subsystems")
     state["max_queue_size"] = _number(host, base + "/param_max_queue_size")
     state["ana"] = {
@@ -119,6 +124,13 @@ def wanted_port(portal: Portal) -> Dict[str, str]:
     }
 
 
+def port_differs(state: Dict[str, Any], portal: Portal) -> bool:
+    """Whether a port, as :func:`read_port` read it, has another address or lets in what the portal does not."""
+    if state["tls"] != portal.tls or (portal.tls and state["treq"] != TLS_REQUIRED):
+        return True
+    return any(state[key] != value for key, value in wanted_port(portal).items())
+
+
 def namespace_text(state: Dict[str, Any]) -> str:
     """A namespace for people."""
     return "%s%s, uuid %s, nguid %s, %s" % (
@@ -138,7 +150,8 @@ def identity_text(serial: str, model: str, firmware: str) -> str:
 def port_text(state: Dict[str, Any]) -> str:
     """A port for people."""
     size = ", %d entries per queue" % state["max_queue_size"] if state["max_queue_size"] else ""
-    return "%s %s:%s%s" % (state["trtype"], state["traddr"], state["trsvcid"], size)
+    secured = ", TLS 1.3 %s" % state.get("treq", TLS_REQUIRED) if state.get("tls") else ""
+    return "%s %s:%s%s%s" % (state["trtype"], state["traddr"], state["trsvcid"], secured, size)
 
 
 # Operations. Each looks at what is there when it runs, so that one that follows another never acts on old news.
@@ -317,6 +330,13 @@ def write_port(host: Host, portal: Portal, max_queue_size: int = 0) -> None:
         unlink(host, port_id, nqn)
     for key, value in wanted_port(portal).items():
         host.write_attribute("%s/addr_%s" % (base, key), value)
+    if portal.tls:
+        host.write_attribute(base + "/addr_tsas", "tls1.3")
+        host.write_attribute(base + "/addr_treq", TLS_REQUIRED)
+    elif host.read_value(base + "/addr_tsas") == "tls1.3":
+        # In this order: "not specified" is refused while TLS is on.
+        host.write_attribute(base + "/addr_tsas", "none")
+        host.write_attribute(base + "/addr_treq", "not specified")
     if max_queue_size and host.exists(base + "/param_max_queue_size"):
         host.write_attribute(base + "/param_max_queue_size", str(max_queue_size))
     for nqn in linked:

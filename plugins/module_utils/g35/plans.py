@@ -29,7 +29,7 @@ __all__ = [
     "FabricPort", "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "NofNamespace", "NofPlan",
     "Portal", "ProbePlan", "RedfishAccess",
     "RedfishInterface", "RuntimePlan", "SpdkAccess", "StoragePlan", "StoreInstance", "StorePlan", "TargetNamespace",
-    "TargetPlan", "Unit", "Wheel", "_doc",
+    "TargetPlan", "TlsKey", "Unit", "Wheel", "_doc",
 ]  # fmt: skip
 
 
@@ -56,6 +56,7 @@ class Portal:
     ana: Tuple[AnaState, ...] = field(
         default=(), metadata=_doc("ANA groups that are not optimized through this portal")
     )
+    tls: bool = field(default=False, metadata=_doc("Whether it takes NVMe/TCP connections with TLS 1.3 only"))
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,15 @@ class HostKey:
         default="", metadata=_doc("Digest of the key the box proves itself with; empty: it does not have to")
     )
     controller_key_file: str = field(default="", metadata=_doc("File on the controller that holds that key"))
+
+
+@dataclass(frozen=True)
+class TlsKey:
+    """The TLS key of a host's NVMe/TCP connections. The key is in no plan: only where it is, and its digest."""
+
+    host_nqn: str = field(metadata=_doc("NQN of the host"))
+    digest: str = field(metadata=_doc("Digest of the key, twelve hexadecimal digits"))
+    key_file: str = field(metadata=_doc("File on the controller that holds the key"))
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,7 @@ class TargetPlan:
     authentication: Tuple[HostKey, ...] = field(
         default=(), metadata=_doc("Hosts that have to prove themselves with DH-HMAC-CHAP")
     )
+    tls: Tuple[TlsKey, ...] = field(default=(), metadata=_doc("Hosts that connect with TLS (tcp), by key"))
     controller_ids: Optional[ControllerIds] = field(
         default=None, metadata=_doc("Range of controller identifiers; the kernel's whole range when absent")
     )
@@ -258,6 +269,9 @@ class ConnectPlan:
     io_policy: str = field(metadata=_doc("Multipath policy: numa, round-robin or queue-depth"))
     authentication: Optional[HostKey] = field(
         default=None, metadata=_doc("The DH-HMAC-CHAP key of this host; none: it does not authenticate")
+    )
+    tls: Optional[TlsKey] = field(
+        default=None, metadata=_doc("The TLS key of this host (tcp); none: it connects in plain text")
     )
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))

@@ -85,5 +85,8 @@ BENCH_TOOLS: Dict[str, Tool] = {
     "fio": Tool("fio", "fio", "fio"),
 }
 
+#: what a stage needs besides where its paths use TLS: the daemon that shakes hands for the kernel
+TLS_TOOL = Tool("tlshd", "ktls-utils", "ktls-utils")
+
 #: only wanted when the transport is RDMA
 RDMA_ONLY = ("rdma",)

@@ -17,11 +17,12 @@ from .managed import CONFIG, boot_files, file_changes, removal_changes, unit_cha
 from .plans import ControllerIds, File, Portal, TargetNamespace, TargetPlan
 from .schema import SchemaError, load
 from .target_keys import KEYS_FILE, KeyRing
+from .target_psks import TargetPsks
 
 #: how long a boot unit waits for devices and addresses, seconds
 BOOT_WAIT = 120.0
 _MARKER = CONFIG + "/target.json"
-_MODULES = ("ana", "dhchap", "network", "nvmet", "ssd", "target", "target_keys")
+_MODULES = ("ana", "dhchap", "network", "nvmet", "psk_ring", "ssd", "target", "target_keys", "target_psks", "tlspsk")
 
 
 class TargetStage(Stage):
@@ -42,7 +43,9 @@ class TargetStage(Stage):
         self.plan = plan
         self.wait = wait
         self.ring = KeyRing(host, plan, secrets)
-        self.files = plan.files + (boot_files("target", plan, _MODULES) if boots else ()) + self.ring.files
+        self.psks = TargetPsks(host, plan, secrets)
+        self.files = plan.files + (boot_files("target", plan, _MODULES) if boots else ())
+        self.files += self.ring.files + self.psks.files
         self.ports: Dict[str, Portal] = {str(portal.port_id): portal for portal in plan.portals}
         self.subsystems: Dict[str, List[TargetNamespace]] = {}
         for namespace in plan.namespaces:
@@ -71,6 +74,7 @@ class TargetStage(Stage):
             "hosts": host.list(nvmet.ROOT + "/hosts"),
             "previous": before,
             "keys": self.ring.read(before["hosts"]),
+            "tls": self.psks.read(),
             "foreign": {
                 "subsystems": [nqn for nqn in present if nqn not in ours],
                 "ports": {port_id: nvmet.read_port(host, port_id) for port_id in ports if port_id not in our_ports},
@@ -113,7 +117,7 @@ class TargetStage(Stage):
         present = self.host.list(nvmet.ROOT + "/subsystems")
         foreign = [nqn for nqn in present if nqn not in self.subsystems and nqn not in before["subsystems"]]
         found += ssd.module_findings(self.host, self.modules)
-        found += self.ring.preflight()
+        found += self.ring.preflight() + self.psks.preflight()
         found += ssd.device_findings(self.host, self.plan, foreign)
         local = {item.rpartition("/")[0] for have in network.addresses_of(self.host).values() for item in have}
         for portal in self.plan.portals:
@@ -158,7 +162,8 @@ class TargetStage(Stage):
                     Finding("target.listening", "%s:%d" % (portal.address, portal.port), "not listening",
                             "%s listener" % portal.transport, "see the kernel log for nvmet: dmesg | grep nvmet")
                 )  # fmt: skip
-        return found + self.ring.findings() + unit_findings(self.host, self.plan.units, "target.unit")
+        found += self.ring.findings() + self.psks.findings()
+        return found + unit_findings(self.host, self.plan.units, "target.unit")
 
     # changing
 
@@ -175,6 +180,7 @@ class TargetStage(Stage):
             if name not in state["modules"]
         ]
         todo += self._stale(state, set(self.subsystems), set(self.ports))
+        todo += self.psks.target_changes(state)
         # Before anybody is let in, so that no host is ever admitted without its key.
         todo += self.ring.changes(state["keys"])
         for port_id, have in state["ports"].items():
@@ -323,19 +329,18 @@ class TargetStage(Stage):
     def _port_changes(self, port_id: str, portal: Portal, state: Dict[str, Any]) -> List[Change]:
         have = state["ports"].get(port_id)
         wanted = nvmet.wanted_port(portal)
-        todo = []
+        todo: List[Change] = []
         links = set(have["links"].values()) if have else set()
         size = self.plan.max_queue_size
         resized = have is not None and size and have["max_queue_size"] not in (None, size)
-        if have is None or resized or any(have[key] != value for key, value in wanted.items()):
+        if have is None or resized or nvmet.port_differs(have, portal):
             before = nvmet.port_text(have) if have else "absent"
             # New sessions carry the port's address; whoever is linked here may be connected.
             peers = ", ".join(state["sessions"]) if links else ""
             note = "controllers through port %s (connected: %s)" % (port_id, peers) if peers else ""
-            todo.append(
-                self._change("port %s" % port_id, before, nvmet.port_text({**wanted, "max_queue_size": size}),
-                             nvmet.write_port, portal, size, disruptive=note)
-            )  # fmt: skip
+            after = nvmet.port_text({**wanted, "tls": portal.tls, "max_queue_size": size})
+            what = "port %s" % port_id
+            todo.append(self._change(what, before, after, nvmet.write_port, portal, size, disruptive=note))
         if have is None:
             todo += ana.additions(self.host, port_id, self._ana(port_id), {"1": "optimized"}, ())
         for nqn in self.subsystems:
@@ -355,14 +360,16 @@ class TargetStage(Stage):
 
     def removal(self, state: Dict[str, Any]) -> List[Change]:
         """Unit, then everything of ours in configfs, then the files; the data on the SSDs stays."""
-        todo = self._stale(state, set(), set()) + self._stale_hosts_all(state)
+        todo = self._stale(state, set(), set()) + self._stale_hosts_all(state) + self.psks.target_leaving(state)
         # The unit's own stop unlinks; it must not do so before consent to what that interrupts.
         return (
             removal_changes(self.host, (), self.plan.units) + todo + removal_changes(self.host, self._every_file(), ())
         )
 
     def _every_file(self) -> List[File]:
-        return [item for item in self.files if item.path != KEYS_FILE] + [File(KEYS_FILE, "")]
+        keys = [File(KEYS_FILE, ""), *self.psks.gone_files()]
+        going = {item.path for item in keys}
+        return [item for item in self.files if item.path not in going] + keys
 
     def _stale_hosts_all(self, state: Dict[str, Any]) -> List[Change]:
         planned = {name for item in self.plan.namespaces for name in item.allowed_hosts} - {nvmet.ANY_HOST}
