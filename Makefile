@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAB := inventories/lab
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test setup lint unit package browser roles lab-test molecule upstream serving soak docs bench clean help
+.PHONY: demo test setup lint unit package browser playbooks roles lab-test molecule upstream serving soak docs bench clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,7 +17,7 @@ demo: setup ## Build or reuse the lab image, boot the lab, deploy, print the ver
 	@$(BIN)/g35ctl -i $(LAB) bundle create
 	@$(BIN)/g35ctl -i $(LAB) deploy --yes
 
-test: lint unit package browser roles lab-test ## Everything that runs in continuous integration
+test: lint unit playbooks package browser roles upstream lab-test ## Everything that runs in continuous integration
 
 lint: setup ## Formatting, types, playbooks, YAML, shell, generated documents
 	$(BIN)/ruff format --check .
@@ -29,6 +29,9 @@ lint: setup ## Formatting, types, playbooks, YAML, shell, generated documents
 
 unit: setup ## Fast tests: no root, no network, no lab
 	$(BIN)/pytest tests/unit -n 2
+
+playbooks: setup ## Real ansible-playbook on this machine alone: what runs leave behind, secrets, mitogen
+	$(BIN)/pytest tests/playbooks -n 2
 
 package: setup ## The wheel, installed into an empty environment outside the checkout
 	$(BIN)/pytest tests/package

@@ -127,10 +127,11 @@ def test_page_that_cannot_be_rendered_in_a_deploy_still_leaves_its_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "render", broken)
+    monkeypatch.setattr("sys.argv", ["/usr/bin/g35ctl", "deploy", "--yes"])
     closed = close(tmp_path, Exit.OK)
     assert closed.run.exit_code is Exit.OK
     assert len(closed.problems) == 1
-    assert report.read(tmp_path / "run").run.command.startswith("g35ctl ")
+    assert report.read(tmp_path / "run").run.command == "g35ctl deploy --yes"
 
 
 def test_evidence_that_cannot_be_written_does_not_end_the_run(
