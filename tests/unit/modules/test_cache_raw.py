@@ -1,4 +1,4 @@
-"""Raw namespaces: registered again after a restart of the master, never while a kernel has them or without the wheel."""
+"""Raw namespaces: registered again after a restart of the master, never while a kernel has them or without a wheel."""
 
 from __future__ import annotations
 
