@@ -72,6 +72,7 @@ def test_a_run_that_was_cut_off_is_mentioned_once(inventory: str) -> None:
 
 def test_the_first_signal_asks_and_the_second_interrupts() -> None:
     display = Listener()
+    before = signal.getsignal(signal.SIGINT)
     with Interrupt(display) as interrupt:
         assert not interrupt.requested()
         os.kill(os.getpid(), signal.SIGINT)
@@ -80,7 +81,7 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
         assert len(display.said) == 1
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_events_are_recorded_as_they_come(inventory: str) -> None:
