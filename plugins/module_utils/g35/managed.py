@@ -12,7 +12,6 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 # Imported so that it is packed into shipped modules: boot_files sends its source on.
 from . import boot  # noqa: F401
-from . import boot as _boot  # noqa: F401  (never called here; imported so that it ships inside the modules)
 from .converge import Change, Finding
 from .host import Host
 from .plans import File, Unit
