@@ -58,7 +58,7 @@ upstream: setup ## Every argument list and file of engines and routers, read by 
 serving: setup ## The serving lab: containers with a real engine on the CPU, three cache paths
 	$(BIN)/pytest tests/lab/test_serving.py -v -m serving
 
-soak: setup ## The long matrices: interruptions in every stage, reboots, faults (about three hours in emulation)
+soak: setup ## The long matrices: interruptions in every stage, reboots, faults, suites, fleet life (hours in emulation)
 	$(BIN)/pytest tests/lab -v -m soak
 
 docs: setup ## Regenerate the variable reference and the roles' argument specs

@@ -14,7 +14,7 @@ from conftest import GUESTS, OWNERS, Done, Tier
 from g35ctl.validate import bench_result
 from g35ctl.validate.bench_result import BenchResult
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 # In brackets, so that pgrep's own command line does not match.
 TOOLS = "[i]b_(write|read|send)_|[f]io --output|[g]35_bench|[s]torebench|[t]ransfer_engine_bench"
