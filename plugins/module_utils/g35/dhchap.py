@@ -14,7 +14,7 @@ import os
 import re
 import struct
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Pattern, Tuple
 
 from .host import Host
 from .plans import File
@@ -37,24 +37,32 @@ def problem(key: str) -> str:
 
     Checked before a key comes near the kernel, which writes what it cannot read to its log.
     """
-    found = _FORM.match(key)
+    return interchange_problem(key, _FORM, _LENGTHS, "DHHC-1:01:<base64>:")
+
+
+def interchange_problem(key: str, form: Pattern[str], lengths: Mapping[str, Tuple[int, ...]], shape: str) -> str:
+    """What is wrong with a key in one of NVMe's interchange formats; empty when nothing is. Never says what is in it.
+
+    They differ in their prefix only: ``form`` finds the hash and the base64 text, which ends in a checksum.
+    """
+    found = form.match(key)
     if found is None:
-        return "it is not of the form DHHC-1:01:<base64>:"
+        return "it is not of the form %s" % shape
     try:
         raw = base64.b64decode(found.group(2), validate=True)
     except (binascii.Error, ValueError):
         return "it is not base64 between the colons"
-    if len(raw) - 4 not in _LENGTHS[found.group(1)]:
+    if len(raw) - 4 not in lengths[found.group(1)]:
         return "it holds %d bytes, which do not fit its hash %s" % (len(raw) - 4, found.group(1))
     if struct.pack("<I", binascii.crc32(raw[:-4])) != raw[-4:]:
         return "its checksum does not match: it was cut or mistyped"
     return ""
 
 
-def generate() -> str:
-    """A new key for SHA-256."""
+def generate(prefix: str = "DHHC-1") -> str:
+    """A new key for SHA-256, in the interchange format of that prefix."""
     secret = os.urandom(32)
-    return "DHHC-1:01:%s:" % base64.b64encode(secret + struct.pack("<I", binascii.crc32(secret))).decode()
+    return "%s:01:%s:" % (prefix, base64.b64encode(secret + struct.pack("<I", binascii.crc32(secret))).decode())
 
 
 def digest(key: str) -> str:

@@ -7,7 +7,6 @@ its marker is written, with ``current`` pointing to it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from . import runtime, wheels
 from .converge import Change, Finding
 from .host import Host
 from .managed import note_written
-from .plans import RuntimePlan, Wheel
+from .plans import RuntimePlan
 from .plans_inference import ProgramPlan
 
 #: where the controller puts a program's wheels, as one tar; removed once its environment is complete
@@ -166,7 +165,7 @@ def install(host: Host, plan: RuntimePlan) -> None:
     library = "%s/lib/%s/site-packages" % (path, os.path.basename(python))
     with tarfile.open(str(host.path(archive_of(plan)))) as archive:
         for wheel in plan.wheels:
-            _unpack(host, _checked(archive, wheel), wheel.name, path, library)
+            _unpack(host, runtime.checked_wheel(archive, wheel), wheel.name, path, library)
     host.must(["chmod", "-R", "u+rwX,go+rX,go-w", path], timeout=600)
     said = distributions(host, path).get(plan.distribution)
     if said is None or said.partition("+")[0] != plan.version:
@@ -176,22 +175,6 @@ def install(host: Host, plan: RuntimePlan) -> None:
     marker = json.dumps(digests, indent=1, sort_keys=True) + "\n"
     host.write_file("%s/%s" % (path, runtime.MARKER), marker, 0o644)
     host.remove_file(archive_of(plan))
-
-
-def _checked(archive: tarfile.TarFile, wheel: Wheel) -> IO[bytes]:
-    """A planned wheel inside the archive, at its start, once its digest was found right. Raises OSError."""
-    content = archive.extractfile(wheel.name)
-    if content is None:
-        raise OSError("%s in the pushed archive is not a file" % wheel.name)
-    measured = hashlib.sha256()
-    block = content.read(1 << 20)
-    while block:
-        measured.update(block)
-        block = content.read(1 << 20)
-    if measured.hexdigest() != wheel.sha256:
-        raise OSError("%s: digest %s, expected %s" % (wheel.name, measured.hexdigest(), wheel.sha256))
-    content.seek(0)
-    return content
 
 
 def _unpack(host: Host, source: IO[bytes], name: str, path: str, library: str) -> None:

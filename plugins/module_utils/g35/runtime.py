@@ -230,7 +230,7 @@ def install(host: Host, plan: RuntimePlan) -> None:
     if python is None:
         raise OSError("no Python on this host fits the wheels")
     with tarfile.open(str(host.path(ARCHIVE))) as archive:
-        contents = [(wheel.name, _checked(archive, wheel)) for wheel in plan.wheels]
+        contents = [(wheel.name, checked_wheel(archive, wheel)) for wheel in plan.wheels]
         library = _virtual_environment(host, path, python)
         # Neither pip nor ensurepip is needed on the host, see wheels.py.
         for name, content in contents:
@@ -258,7 +258,7 @@ def _virtual_environment(host: Host, path: str, python: str) -> str:
     return library
 
 
-def _checked(archive: tarfile.TarFile, wheel: Wheel) -> IO[bytes]:
+def checked_wheel(archive: tarfile.TarFile, wheel: Wheel) -> IO[bytes]:
     """A planned wheel inside the archive, at its start, once its digest was found right. Raises OSError."""
     content = archive.extractfile(wheel.name)
     if content is None:

@@ -11,14 +11,14 @@ handshake uses is derived from it for one host and one subsystem, and named by a
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
-import os
 import re
 import struct
 from dataclasses import dataclass
 from typing import Tuple
+
+from . import dhchap
 
 _FORM = re.compile(r"^NVMeTLSkey-1:(0[0-2]):([A-Za-z0-9+/]+=*):$")
 #: bytes of key that each hash takes; "00" (used as it is) takes either length
@@ -39,24 +39,12 @@ class Entry:
 
 def problem(key: str) -> str:
     """What is wrong with a key in interchange format; empty when nothing is. Never says what is in it."""
-    found = _FORM.match(key)
-    if found is None:
-        return "it is not of the form NVMeTLSkey-1:01:<base64>:"
-    try:
-        raw = base64.b64decode(found.group(2), validate=True)
-    except (binascii.Error, ValueError):
-        return "it is not base64 between the colons"
-    if len(raw) - 4 not in _LENGTHS[found.group(1)]:
-        return "it holds %d bytes, which do not fit its hash %s" % (len(raw) - 4, found.group(1))
-    if struct.pack("<I", binascii.crc32(raw[:-4])) != raw[-4:]:
-        return "its checksum does not match: it was cut or mistyped"
-    return ""
+    return dhchap.interchange_problem(key, _FORM, _LENGTHS, "NVMeTLSkey-1:01:<base64>:")
 
 
 def generate() -> str:
     """A new key for SHA-256."""
-    secret = os.urandom(32)
-    return "NVMeTLSkey-1:01:%s:" % base64.b64encode(secret + struct.pack("<I", binascii.crc32(secret))).decode()
+    return dhchap.generate("NVMeTLSkey-1")
 
 
 def entries(key: str, host_nqn: str, subsystem: str) -> Tuple[Entry, ...]:
