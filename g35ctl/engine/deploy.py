@@ -19,7 +19,7 @@ from g35ctl.engine.proof import Proof, prove
 from g35ctl.engine.reading import Reading, read_back
 from g35ctl.engine.run import Failure, Run, StageResult
 from g35ctl.engine.runner import Play, Played
-from g35ctl.engine.session import Session
+from g35ctl.engine.session import Session, record
 from g35ctl.engine.stages import (
     APPLIED,
     participants,
@@ -282,32 +282,8 @@ class Deployment:
         code = told.exit_code(
             self.results, self.failures, check=self.options.check, interrupted=interrupted, verdicts_failed=failed
         )
-        return Run(
-            identifier=session.folder.identifier,
-            verb=session.verb,
-            site=session.plan.site,
-            started=session.started.isoformat(timespec="seconds"),
-            seconds=session.seconds,
-            folder=str(session.folder.path),
-            stages=tuple(self.results),
-            failures=tuple(self.failures),
-            exit_code=code,
-            check=self.options.check,
-            plan_digest=session.plan.digest,
-            state=session.states,
-            versions=versions(),
-        )
+        return record(session, self.results, self.failures, code, check=self.options.check)
 
 
 def _result(stage: str, played: Played, outcomes: Mapping[str, str]) -> StageResult:
     return StageResult(stage, dict(outcomes), played.seconds, dict(played.executions), played.changed_tasks)
-
-
-def versions() -> dict[str, str]:
-    """Versions that decide what a run did."""
-    import platform
-    from importlib.metadata import version
-
-    return {"python": platform.python_version()} | {
-        name: version(name) for name in ("g35ctl", "ansible-core", "ansible-runner")
-    }

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from g35ctl.engine import keyfiles
-from g35ctl.engine.deploy import Deployment, DeployOptions, versions
+from g35ctl.engine.deploy import Deployment, DeployOptions
 from g35ctl.engine.ledger import write_atomically
 from g35ctl.engine.planning import make_plan
 from g35ctl.engine.reading import read_back
 from g35ctl.engine.run import Failure, Run, StageResult
-from g35ctl.engine.session import Session
+from g35ctl.engine.session import Session, record
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.model import HostPlan, Plan
@@ -99,20 +99,7 @@ class Rotation:
                 break
             self._host(host)
         session.save_states()
-        return Run(
-            identifier=session.folder.identifier,
-            verb=session.verb,
-            site=session.plan.site,
-            started=session.started.isoformat(timespec="seconds"),
-            seconds=session.seconds,
-            folder=str(session.folder.path),
-            stages=tuple(self.results),
-            failures=tuple(self.failures),
-            exit_code=self._exit_code(),
-            plan_digest=session.plan.digest,
-            state=session.states,
-            versions=versions(),
-        )
+        return record(session, self.results, self.failures, self._exit_code())
 
     def _exit_code(self) -> Exit:
         if self.session.interrupt.requested():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +23,9 @@ from g35ctl.engine.folder import RunFolder
 from g35ctl.engine.ledger import write_atomically
 from g35ctl.engine.lock import SiteLock
 from g35ctl.engine.progress import Display
+from g35ctl.engine.run import Failure, Run, StageResult
 from g35ctl.engine.runner import Play, Played, run_play
+from g35ctl.exits import Exit
 from g35ctl.plan.custody import Custody
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
@@ -120,6 +122,37 @@ class Session:
     @property
     def seconds(self) -> float:
         return round((datetime.now(UTC) - self.started).total_seconds(), 2)
+
+
+def record(
+    session: Session, stages: Sequence[StageResult], failures: Sequence[Failure], code: Exit, *, check: bool = False
+) -> Run:
+    """What the session's run did, once it has ended."""
+    return Run(
+        identifier=session.folder.identifier,
+        verb=session.verb,
+        site=session.plan.site,
+        started=session.started.isoformat(timespec="seconds"),
+        seconds=session.seconds,
+        folder=str(session.folder.path),
+        stages=tuple(stages),
+        failures=tuple(failures),
+        exit_code=code,
+        check=check,
+        plan_digest=session.plan.digest,
+        state=session.states,
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide what a run did."""
+    import platform
+    from importlib.metadata import version
+
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in ("g35ctl", "ansible-core", "ansible-runner")
+    }
 
 
 @contextmanager

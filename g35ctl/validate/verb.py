@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from g35ctl.engine import failures
-from g35ctl.engine.deploy import versions
 from g35ctl.engine.proof import Proof
 from g35ctl.engine.run import Run
-from g35ctl.engine.session import Session
+from g35ctl.engine.session import Session, record
 from g35ctl.engine.stages import participants
 from g35ctl.exits import Exit
 from g35ctl.validate import suites
@@ -31,20 +30,7 @@ def validate(session: Session, names: Sequence[str], write_namespaces: Sequence[
     for stage in proof.stages:
         session.display.stage_ended(stage)
     session.save_states()
-    run = Run(
-        identifier=session.folder.identifier,
-        verb=session.verb,
-        site=session.plan.site,
-        started=session.started.isoformat(timespec="seconds"),
-        seconds=session.seconds,
-        folder=str(session.folder.path),
-        stages=proof.stages,
-        failures=proof.failures,
-        exit_code=exit_code(proof, session.interrupt.requested()),
-        plan_digest=session.plan.digest,
-        state=session.states,
-        versions=versions(),
-    )
+    run = record(session, proof.stages, proof.failures, exit_code(proof, session.interrupt.requested()))
     return run, proof
 
 

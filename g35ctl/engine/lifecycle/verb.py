@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from g35ctl.engine import failures as told
-from g35ctl.engine.deploy import versions
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
 from g35ctl.engine.run import Failure, Run, StageResult
-from g35ctl.engine.session import Session
+from g35ctl.engine.session import Session, record
 from g35ctl.exits import Exit
 from g35ctl.validate.verdict import Grade, Verdict
 
@@ -47,17 +46,4 @@ def closed_run(
     )
     if code is Exit.PARTIAL:
         code = Exit.DEPLOY_FAILED
-    return Run(
-        identifier=session.folder.identifier,
-        verb=session.verb,
-        site=session.plan.site,
-        started=session.started.isoformat(timespec="seconds"),
-        seconds=session.seconds,
-        folder=str(session.folder.path),
-        stages=tuple(results),
-        failures=failures,
-        exit_code=code,
-        plan_digest=session.plan.digest,
-        state=session.states,
-        versions=versions(),
-    )
+    return record(session, results, failures, code)
