@@ -11,10 +11,11 @@ from g35ctl.report import page
 from g35ctl.report.charts.gallery import line_name, pairs, seconds, users_group
 from g35ctl.report.compare import BETTER, SAME, STATES, WORSE, CheckChange, Comparison, FigureChange, compare
 from g35ctl.report.document import Document
-from g35ctl.report.figures import P99_SAMPLES, LinePart
+from g35ctl.report.figures import LinePart
 from g35ctl.report.strings import ENGLISH, Strings
 from g35ctl.report.writer import store
 from g35ctl.site.sizes import format_size
+from g35ctl.validate.serving_result import P99_SAMPLES
 
 
 @dataclass(frozen=True)

@@ -10,37 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from g35ctl.validate.serving_result import Distribution
+
 PATHS = ("local", "memory", "g35")
 """The three cache paths, in the order in which they are shown."""
 TIERS = ("device", "host", "memory", "flash", "store", "computed")
 """Where prompt tokens come from, nearest first; what no tier had is computed."""
-P99_SAMPLES = 100
-"""Below this many samples a 99th percentile is the maximum under another name; it is shown, but marked."""
 PUBLISHED_CONTEXT = 160_000
 """Context length of the published method, tokens."""
-
-
-@dataclass(frozen=True)
-class SpreadPart:
-    """The distribution of one time, seconds."""
-
-    samples: int
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-    minimum: float
-    maximum: float
-
-    @property
-    def p99_counts(self) -> bool:
-        """True when there are samples enough for the 99th percentile to mean something."""
-        return self.samples >= P99_SAMPLES
-
-    @property
-    def tail(self) -> float:
-        """P99 divided by the mean."""
-        return self.p99 / self.mean if self.mean > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +34,8 @@ class RowPart:
     achieved_rate: float
     errors: int
     complete: bool
-    ttft: SpreadPart | None = None
-    cold_ttft: SpreadPart | None = None
+    ttft: Distribution | None = None
+    cold_ttft: Distribution | None = None
     mean_low: float | None = None
     mean_high: float | None = None
     hit_rate: float | None = None

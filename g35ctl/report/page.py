@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from g35ctl.report import tables
 from g35ctl.report.charts.gallery import Picture, knee, pictures, seconds
 from g35ctl.report.document import CheckPart, Document, FailurePart
-from g35ctl.report.figures import P99_SAMPLES, PUBLISHED_CONTEXT, ServingPart
+from g35ctl.report.figures import PUBLISHED_CONTEXT, ServingPart
 from g35ctl.report.strings import ENGLISH, Strings
 from g35ctl.report.topology import lay_out
 from g35ctl.site.sizes import format_size
+from g35ctl.validate.serving_result import P99_SAMPLES
 
 if TYPE_CHECKING:
     import jinja2

@@ -18,13 +18,12 @@ from g35ctl.report.figures import (
     PathPart,
     RowPart,
     ServingPart,
-    SpreadPart,
     TurnPart,
     WorkloadPart,
 )
 from g35ctl.validate.bench_result import BenchResult, Measurement
 from g35ctl.validate.bench_result import read as read_bench
-from g35ctl.validate.serving_result import Distribution, PointResult, Row, ServingResult, TurnResult
+from g35ctl.validate.serving_result import PointResult, Row, ServingResult, TurnResult
 from g35ctl.validate.serving_result import read as read_serving
 
 
@@ -102,14 +101,6 @@ def _agreement(result: ServingResult) -> AgreementPart | None:
     )  # fmt: skip
 
 
-def _spread(found: Distribution | None) -> SpreadPart | None:
-    if found is None:
-        return None
-    return SpreadPart(
-        found.samples, found.mean, found.p50, found.p90, found.p99, found.minimum, found.maximum
-    )  # fmt: skip
-
-
 def _row(row: Row, points: Sequence[PointResult]) -> RowPart:
     own = [point for point in points if (point.path, point.users) == (row.path, row.users)]
     recomputed = [point.recomputed for point in own if point.recomputed is not None]
@@ -122,8 +113,8 @@ def _row(row: Row, points: Sequence[PointResult]) -> RowPart:
         achieved_rate=row.achieved_rate,
         errors=row.errors,
         complete=row.complete,
-        ttft=_spread(row.ttft),
-        cold_ttft=_spread(row.cold_ttft),
+        ttft=row.ttft,
+        cold_ttft=row.cold_ttft,
         mean_low=row.mean_low,
         mean_high=row.mean_high,
         hit_rate=row.hit_rate,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from g35ctl.report.charts.gallery import seconds, users_name
 from g35ctl.report.document import Document
-from g35ctl.report.figures import P99_SAMPLES, BenchPart, MeasurementPart, RowPart, ServingPart
+from g35ctl.report.figures import BenchPart, MeasurementPart, RowPart, ServingPart
 from g35ctl.report.strings import Strings
 from g35ctl.site.sizes import format_size
+from g35ctl.validate.serving_result import P99_SAMPLES
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is no figure."""

@@ -10,9 +10,10 @@ from g35ctl.report.charts import bars, lines, svg
 from g35ctl.report.charts.lines import Line, LineChart, Point, Rule, Tick
 from g35ctl.report.charts.scales import step
 from g35ctl.report.document import Document
-from g35ctl.report.figures import P99_SAMPLES, TIERS, BenchPart, LinePart, RowPart, ServingPart
+from g35ctl.report.figures import TIERS, BenchPart, LinePart, RowPart, ServingPart
 from g35ctl.report.strings import Strings
 from g35ctl.site.sizes import format_size
+from g35ctl.validate.serving_result import P99_SAMPLES
 
 
 @dataclass(frozen=True)
