@@ -1,12 +1,14 @@
 """The interruption matrix: a deploy that is cut off in any stage, in any way, is finished by running it again.
 
 Each case first takes the stage under test off the hosts, so that the deploy has real work there, starts the deploy,
-waits until that stage has begun, and interrupts it. About an hour in emulation on two cores (``make soak``).
+waits until that stage is under way, and interrupts it. Part of ``make soak``.
 """
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +18,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 APPLIED = ("target", "fabric", "connect", "storage", "cache")
 STAGES = ("preflight", *APPLIED, "validate")
+#: Seconds from a stage's start to the interruption: Ansible takes about three until its module is at work in a guest.
+UNDER_WAY = 4.0
 
 
 @pytest.fixture
@@ -35,25 +39,28 @@ def prepared(tier: Tier, request: pytest.FixtureRequest) -> Iterator[Tier]:
             tier.lab.faults.start(guest.name)
 
 
+def start_and_wait(tier: Tier, stage: str) -> subprocess.Popen[str]:
+    """A deploy that is in the middle of a stage."""
+    process = tier.start("deploy", "--allow-disruptive", "--yes", *(["--no-resume"] if stage == "preflight" else []))
+    until_stage(process, stage)
+    time.sleep(UNDER_WAY)
+    return process
+
+
 def finish(tier: Tier) -> None:
-    """The same command again ends green, and nothing is left to do after it."""
+    """The same command again ends green: its last stage reads everything back, values on flash included."""
     again = tier.g35("deploy", "--allow-disruptive", "--yes")
     assert again.code == 0, again.failures()
     assert again.data["ok"] is True
     for owner in ("gpu1", "gpu2"):
         assert tier.live_paths(owner) == 4
-    still = tier.g35("deploy", "--check")
-    assert still.code == 0, still.failures()
     tier.green = True
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("stage", STAGES)
 def test_interrupted_run_is_finished_by_the_next(prepared: Tier, stage: str, how: signal.Signals) -> None:
-    process = prepared.start(
-        "deploy", "--allow-disruptive", "--yes", *(["--no-resume"] if stage == "preflight" else [])
-    )
-    until_stage(process, stage)
+    process = start_and_wait(prepared, stage)
     process.send_signal(how)
     process.communicate(timeout=180)
     assert process.returncode == (130 if how is signal.SIGINT else -signal.SIGKILL)
@@ -63,10 +70,7 @@ def test_interrupted_run_is_finished_by_the_next(prepared: Tier, stage: str, how
 @pytest.mark.parametrize("stage", STAGES)
 def test_host_lost_in_a_stage_is_named_and_the_next_run_is_green(prepared: Tier, stage: str) -> None:
     victim = "ebof1" if stage == "target" else "gpu2"
-    process = prepared.start(
-        "deploy", "--allow-disruptive", "--yes", *(["--no-resume"] if stage == "preflight" else [])
-    )
-    until_stage(process, stage)
+    process = start_and_wait(prepared, stage)
     prepared.lab.faults.poweroff(victim)
     out, err = process.communicate(timeout=900)
     assert process.returncode in (1, 4, 5, 6, 7), err
