@@ -49,7 +49,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tier]:
 
 
 def keys_in_force(tier: Tier) -> set[str]:
-    found = tier.ssh("gpu1", "sh", "-c", "'cat /sys/class/nvme/nvme*/dhchap_secret'", check=False)
+    found = tier.ssh("gpu1", "sh", "-c", "cat /sys/class/nvme/nvme*/dhchap_secret", check=False)
     return set(found.split())
 
 
@@ -69,7 +69,7 @@ def test_a_new_key_is_taken_over_without_losing_a_path(mixed: Tier) -> None:
     write_key(mixed, key)
     watch = subprocess.Popen(
         mixed.lab.ssh_argv(
-            "gpu1", ["sh", "-c", "'while sleep 0.2; do cat /sys/class/nvme/*/state | grep -c live; done'"]
+            "gpu1", ["sh", "-c", "while sleep 0.2; do cat /sys/class/nvme/*/state | grep -c live; done"]
         ),
         stdout=subprocess.PIPE,
         text=True,

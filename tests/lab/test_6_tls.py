@@ -44,7 +44,7 @@ def put(tier: Tier, path: str, text: str) -> None:
 
 
 def tls_keys(tier: Tier) -> list[str]:
-    return tier.ssh("gpu1", "sh", "-c", "'cat /sys/class/nvme/nvme*/tls_key'", check=False).split()
+    return tier.ssh("gpu1", "sh", "-c", "cat /sys/class/nvme/nvme*/tls_key", check=False).split()
 
 
 def test_secrets_and_deploy_bring_every_path_up_with_tls(sealed: Tier) -> None:
@@ -54,7 +54,7 @@ def test_secrets_and_deploy_bring_every_path_up_with_tls(sealed: Tier) -> None:
     assert sealed.live_paths("gpu1") == PATHS and len(tls_keys(sealed)) == PATHS
     held = sealed.ssh("gpu1", "cat", "/proc/keys")
     assert all(f"{int(serial, 16):08x}" in held for serial in tls_keys(sealed)) and "NVMe1R01 " in held
-    ports = sealed.ssh("ebof1", "sh", "-c", "'cat /sys/kernel/config/nvmet/ports/*/addr_t[sr]*'")
+    ports = sealed.ssh("ebof1", "sh", "-c", "cat /sys/kernel/config/nvmet/ports/*/addr_t[sr]*")
     assert "tls1.3" in ports and "not required" not in ports
     key = (sealed.inventory / ".keys" / "gpu1.psk").read_text().strip()
     for folder in (sealed.inventory / ".g35").rglob("*"):

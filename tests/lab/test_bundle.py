@@ -32,9 +32,9 @@ def test_a_host_is_built_anew_from_a_bundle_with_every_index_unreachable(converg
     assert "lacks" in without.stdout + without.stderr  # this controller has no wheels of its own
     installed = run(converged, "bundle", "install", str(bundle), environment=elsewhere)
     assert installed.returncode == 0, installed.stderr
-    converged.ssh("gpu2", "sh", "-c", "'rm -f /opt/g35/mooncake/*/.g35-complete'")
+    converged.ssh("gpu2", "sh", "-c", "rm -f /opt/g35/mooncake/*/.g35-complete")
     done = run(converged, "deploy", "--allow-disruptive", "--yes", environment=elsewhere)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     stages = {stage["stage"]: stage["hosts"] for stage in json.loads(done.stdout)["stages"]}
     assert stages["cache"]["gpu2"] == "changed"
-    assert converged.ssh("gpu2", "sh", "-c", "'ls /opt/g35/mooncake/*/.g35-complete'").strip()
+    assert converged.ssh("gpu2", "sh", "-c", "ls /opt/g35/mooncake/*/.g35-complete").strip()

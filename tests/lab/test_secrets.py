@@ -47,7 +47,7 @@ def keys(tier: Tier) -> dict[str, str]:
 
 def in_force(tier: Tier, guest: str) -> set[str]:
     found = tier.ssh(
-        guest, "sh", "-c", "'cat /sys/class/nvme/nvme*/dhchap_secret /sys/class/nvme/nvme*/dhchap_ctrl_secret'"
+        guest, "sh", "-c", "cat /sys/class/nvme/nvme*/dhchap_secret /sys/class/nvme/nvme*/dhchap_ctrl_secret"
     )
     return set(found.split())
 
@@ -71,7 +71,7 @@ def search(tier: Tier, secrets: list[str]) -> list[str]:
         + " | wc -l",
     }
     for guest in GUESTS:
-        done = tier.lab.ssh(guest, ["sh", "-c", "'umask 077; cat > /run/g35-patterns'"], stdin=patterns)
+        done = tier.lab.ssh(guest, ["sh", "-c", "umask 077; cat > /run/g35-patterns"], stdin=patterns)
         assert done.returncode == 0, done.stderr
         for name, command in looks.items():
             script = tier.lab.ssh(guest, ["sh"], stdin=command + "\n")
@@ -98,7 +98,7 @@ def test_a_rotation_loses_no_path_and_leaves_no_old_key(authenticated: Tier) -> 
     watches = {
         guest: subprocess.Popen(
             authenticated.lab.ssh_argv(
-                guest, ["sh", "-c", "'while sleep 0.2; do cat /sys/class/nvme/*/state | grep -c live; done'"]
+                guest, ["sh", "-c", "while sleep 0.2; do cat /sys/class/nvme/*/state | grep -c live; done"]
             ),
             stdout=subprocess.PIPE,
             text=True,
