@@ -35,6 +35,9 @@ _TLS_ERRORS = {
     errno.ESRCH: "no tlshd is listening on this host",
     errno.EOPNOTSUPP: "tlshd of this host could not carry it out",
 }
+_HANDSHAKE_FAILED = "TLS handshake failed"
+#: What the kernel logs of a handshake that timed out (error -110): "complete" is its word for "over".
+_REFUSED_HANDSHAKE = "TLS handshake complete, error"
 _NOISE = re.compile(r"^(connecting to device|device):")
 
 
@@ -223,7 +226,7 @@ class Connector:
             words = error.strerror or str(error)
             # The kernel says no word about a handshake that was refused; the number is all there is.
             why = _TLS_ERRORS.get(error.errno or 0)
-            return Result(device, 1, "", "TLS handshake failed: %s (%s)" % (why, words) if why else words)
+            return Result(device, 1, "", "%s: %s (%s)" % (_HANDSHAKE_FAILED, why, words) if why else words)
 
     def reauthenticate(self, path: ConnectPath, name: str) -> None:
         """Let a live controller prove itself with the present key, and see it through before another one is touched.
@@ -302,8 +305,11 @@ class Connector:
             lines = own or [line for line in common if path.address in line] or common
             # The same failure repeats per queue and attempt; the last two distinct lines tell it.
             distinct = list(dict.fromkeys(_without_time(line) for line in lines))[-2:]
+            told = words
+            if any(_REFUSED_HANDSHAKE in line for line in distinct) and _HANDSHAKE_FAILED not in words:
+                told = "%s: the other end gave no answer that it could use (%s)" % (_HANDSHAKE_FAILED, words)
             kernel = "; kernel: %s" % " | ".join(distinct) if distinct else "; the kernel logged nothing"
-            self.reasons[path] = "connecting: %s%s" % (words, kernel)
+            self.reasons[path] = "connecting: %s%s" % (told, kernel)
 
 
 def _last_words(result: Result) -> str:

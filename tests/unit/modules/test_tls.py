@@ -96,6 +96,7 @@ class TlsKernel(Kernel):
         self.host.exchange = self.exchange  # type: ignore[method-assign]
         self.answers["modprobe"] = self.modprobe
         self.exchanged: list[str] = []
+        self.silent = False
 
     def modprobe(self, words: Sequence[str]) -> Result:
         if words[1] == "nvme-keyring":
@@ -105,6 +106,9 @@ class TlsKernel(Kernel):
     def exchange(self, absolute: str, text: str) -> str:
         assert absolute == "/dev/nvme-fabrics" and text.endswith(",tls")
         self.exchanged.append(text)
+        if self.silent:
+            self.log.append("[   95.000000] nvme nvme8: queue 0: TLS handshake complete, error -110")
+            raise OSError(errno.EIO, "Input/output error")
         option = dict(part.split("=", 1) for part in text.split(",")[:-1])
         with self._lock:
             if self.units.get("tlshd.service", ("", ""))[0] != "active":
@@ -219,6 +223,14 @@ def test_a_wrong_key_is_refused_with_the_reason_and_what_to_do(tmp_path: Path) -
     kernel = TlsKernel(tmp_path, OLD)
     outcome = apply(kernel, NEW)
     assert outcome.failed and kernel.live() == [] and "does not have the key" in told(outcome)
+    assert any("same key" in item["remedy"] for item in outcome.findings)
+
+
+def test_a_handshake_that_timed_out_is_told_as_a_failed_one(tmp_path: Path) -> None:
+    kernel = TlsKernel(tmp_path, NEW)
+    kernel.silent = True
+    outcome = apply(kernel, NEW)
+    assert outcome.failed and kernel.live() == [] and "TLS handshake failed" in told(outcome)
     assert any("same key" in item["remedy"] for item in outcome.findings)
 
 
