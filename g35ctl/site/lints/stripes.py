@@ -25,7 +25,7 @@ def layout(context: Context) -> list[Problem]:
             found.append(
                 context.at(host, _LAYOUT, what, "remove it, or add the boxes to group ebof", severity="warning")
             )
-        elif complete and total <= owners and not _named(context, host):
+        elif complete and 0 < total <= owners and not _named(context, host):
             what = f"layout striped has no effect: {owners} owners share {total} namespaces, one each"
             hint = "a set takes two or more; export more namespaces, or leave the layout at per_namespace"
             found.append(context.at(host, _LAYOUT, what, hint, severity="warning"))

@@ -322,6 +322,17 @@ class StripedSet:
         """The unit that assembles it."""
         return "g35-stripe-%s.service" % self.uuid
 
+    @property
+    def md_uuid(self) -> str:
+        """Its UUID as mdadm writes one."""
+        text = self.uuid.replace("-", "")
+        return ":".join(text[at : at + 8] for at in range(0, 32, 8))
+
+    @property
+    def links(self) -> Tuple[str, ...]:
+        """Its members' devices by the names that udev gives them everywhere."""
+        return tuple("/dev/disk/by-id/nvme-uuid.%s" % uuid for uuid in self.members)
+
 
 @dataclass(frozen=True)
 class StoragePlan:

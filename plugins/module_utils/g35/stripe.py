@@ -207,24 +207,19 @@ def _first_bytes(
 # Commands
 
 
-def _hexadecimal(plan: StripedSet) -> str:
-    text = plan.uuid.replace("-", "")
-    return ":".join(text[at : at + 8] for at in range(0, 32, 8))
-
-
 def create_command(plan: StripedSet, devices: Sequence[str]) -> List[str]:
     """mdadm that makes the array of these devices, in this order. ``--run``: it asks nothing."""
     return [
         "mdadm", "--create", plan.device, "--run", "--metadata=1.2", "--level=0",
         "--raid-devices=%d" % len(devices), "--chunk=%dK" % (plan.chunk_size // 1024), "--name=%s" % plan.name,
-        "--homehost=%s" % ANY_HOST, "--uuid=%s" % _hexadecimal(plan), *devices,
+        "--homehost=%s" % ANY_HOST, "--uuid=%s" % plan.md_uuid, *devices,
     ]  # fmt: skip
 
 
 def assemble_command(plan: StripedSet, devices: Sequence[str]) -> List[str]:
     """mdadm that assembles the array without writing a byte to its members, to look at what is in it."""
     return [
-        "mdadm", "--assemble", plan.device, "--readonly", "--uuid=%s" % _hexadecimal(plan), *devices
+        "mdadm", "--assemble", plan.device, "--readonly", "--uuid=%s" % plan.md_uuid, *devices
     ]  # fmt: skip
 
 
