@@ -12,6 +12,7 @@ from sites import GIB, box_host, gpu_host, lab_site, namespace_uuid
 
 from g35ctl.engine.ledger import save_ownership
 from g35ctl.engine.lifecycle.record import load_custody
+from g35ctl.plan.bench import storage_jobs
 from g35ctl.plan.build import build
 from g35ctl.plan.custody import Custody
 from g35ctl.plan.files import render
@@ -167,6 +168,19 @@ def test_units_wait_for_all_members_and_the_mount_for_the_array() -> None:
     assert box is not None and box.striped
     plain = build(site(layout="per_namespace")).host("ebof1").target
     assert plain is not None and not plain.striped
+
+
+def test_benchmarks_share_the_room_of_a_set_and_leave_its_extents_alone() -> None:
+    wanted = site(4, 1)
+    plan = build(wanted)
+    job = storage_jobs(plan, wanted, "t")["gpu1"].storage
+    assert job is not None
+    targets = {target.uuid: target for item in job.rounds for target in item.targets}
+    assert len(targets) == 4 and len({item.mount_point for item in targets.values()}) == 1
+    size, cache = sum(item.size for item in plan.ownership), plan.host("gpu1").cache
+    assert cache is not None and cache.store is not None
+    assert sum(item.room for item in targets.values()) <= size - cache.store.instances[0].capacity
+    assert not [item for item in job.rounds if item.test in ("remote", "local") and item.targets]
 
 
 # properties
