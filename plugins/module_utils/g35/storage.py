@@ -46,14 +46,16 @@ class StorageStage(Stage):
 
     def read(self) -> Dict[str, Any]:
         mounts = read_mounts(self.host)
-        found = read_all(self.host, self.plan, read_topology(self.host), mounts)
+        stale = leaving.stale_mounts(self.host, self.plan.units, mounts)
+        going = leaving.released(self.host, stale)
+        found = read_all(self.host, self.plan, read_topology(self.host), mounts, going)
         self._readings = found
         return {
             "mounts": [state for item in found for state in states_of(self.host, item)],
             "sets": [set_state(item) for item in found if item.plan is not None],
             "units": managed.read_units(self.host, self.plan.units),
             "files_differing": [change.what for change in managed.file_changes(self.host, self.plan.files)],
-            "stale": leaving.stale_mounts(self.host, self.plan.units, mounts),
+            "stale": stale,
         }
 
     def _current(self) -> Tuple[Reading, ...]:

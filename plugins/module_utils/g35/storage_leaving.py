@@ -60,6 +60,12 @@ def changes(host: Host, stale: Dict[str, Dict[str, Any]]) -> List[Change]:
     return todo
 
 
+def released(host: Host, stale: Dict[str, Dict[str, Any]]) -> Tuple[str, ...]:
+    """Mount points and devices of arrays that ``changes`` gives up: whatever else is planned is done after that."""
+    points = [item["where"] for item in stale.values() if item["where"]]
+    return (*points, *(host.real(item["array"]) for item in stale.values() if item["array"]))
+
+
 def rule_changes(host: Host, planned: Sequence[File]) -> List[Change]:
     """Remove the rule about striped sets from a host that has none any more."""
     if any(item.path == RULE for item in planned) or not host.exists(RULE):

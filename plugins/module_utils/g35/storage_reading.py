@@ -110,8 +110,14 @@ class Reading:
         return tuple(dict.fromkeys(name for item in self.members for name in item.mount.previous_owners))
 
 
-def read_all(host: Host, plan: StoragePlan, topology: Topology, mounts: Tuple[MountEntry, ...]) -> Tuple[Reading, ...]:
-    """Every planned file system, in the order of the plan's mounts."""
+def read_all(
+    host: Host,
+    plan: StoragePlan,
+    topology: Topology,
+    mounts: Tuple[MountEntry, ...],
+    released: Sequence[str] = (),
+) -> Tuple[Reading, ...]:
+    """Every planned file system, in the order of the plan's mounts. Users in ``released`` are about to go."""
     sets = {item.uuid: item for item in plan.sets}
     groups: Dict[str, List[Mount]] = {}
     for mount in plan.mounts:
@@ -123,7 +129,7 @@ def read_all(host: Host, plan: StoragePlan, topology: Topology, mounts: Tuple[Mo
         known = {item.uuid for item in items}
         lost = tuple(item for item in striped.members if item not in known) if striped is not None else ()
         blank = Reading(members, striped, _NOTHING, None, (), None, lost=lost)
-        found.append(_read(host, plan, located(host, blank, topology, mounts), mounts))
+        found.append(_read(host, plan, located(host, blank, topology, mounts), mounts, released))
     return tuple(found)
 
 
@@ -142,10 +148,12 @@ def located(host: Host, item: Reading, topology: Topology, mounts: Tuple[MountEn
     return replace(found, arrays=_own_arrays(host, found)) if item.plan is not None else found
 
 
-def _read(host: Host, plan: StoragePlan, bare: Reading, mounts: Tuple[MountEntry, ...]) -> Reading:
+def _read(
+    host: Host, plan: StoragePlan, bare: Reading, mounts: Tuple[MountEntry, ...], released: Sequence[str]
+) -> Reading:
     if not bare.present:
         return bare
-    bare = replace(bare, users=_users(host, bare, mounts))
+    bare = replace(bare, users=tuple(user for user in _users(host, bare, mounts) if user not in released))
     if not bare.usable:
         # Reading would wait for the paths; what is on the device is not the question now.
         return replace(bare, problem="no live path")

@@ -224,7 +224,11 @@ def assemble_command(plan: StripedSet, devices: Sequence[str]) -> List[str]:
 
 
 def stop(host: Host, device: str) -> None:
-    """Take an array apart; what is on its members stays. Raises CommandFailed while something uses it."""
+    """Take an array apart; what is on its members stays. Raises CommandFailed while something uses it. One that is
+    gone already (by its kernel name) is fine: its unit may have been stopped meanwhile."""
+    named = device.startswith("/dev/md/")
+    if not named and not host.exists("/sys/block/%s" % device[len("/dev/") :]):
+        return
     # udev looks at an array whenever somebody closed it; until it has, the array is in use.
     host.run(["udevadm", "settle", "--timeout=30"], timeout=40.0)
     host.must(["mdadm", "--stop", device], timeout=COMMAND_TIMEOUT)

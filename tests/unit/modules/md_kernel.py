@@ -107,6 +107,11 @@ class StripedFlash(Flash):
             self.put(f"/sys/block/{name}/holders/{self.array}", "")
         node = self.path(f"/dev/{self.array}")
         node.parent.mkdir(parents=True, exist_ok=True)
+        if found is not None:
+            self.path("/dev/md").mkdir(exist_ok=True)
+            link = self.path(f"/dev/md/{found.name.rpartition(':')[2]}")
+            link.unlink(missing_ok=True)
+            link.symlink_to(f"../{self.array}")
         with self.path(devices[0]).open("rb") as handle:
             handle.seek(DATA_OFFSET)
             head = handle.read(4096)

@@ -334,3 +334,57 @@ def test_the_data_of_a_set_begins_where_its_first_member_says(flash) -> None:
     found = stripe.read_superblock(flash.host, "/dev/nvme1n1")
     assert found is not None and (found.role, found.data_offset, found.chunk_size) == (1, DATA_OFFSET, CHUNK)
     assert found.name == f"any:{SET.name}" and stripe.is_member(found, SET)
+
+
+def with_units(flash: StripedFlash, plan: StoragePlan) -> None:
+    """The unit files of a plan as the templates have them, as far as they are recognised by them."""
+    for unit in plan.units:
+        if unit.name.endswith(".mount"):
+            point = next(m.mount_point for m in plan.mounts if mount_unit_of(m.mount_point) == unit.name)
+            text = f"# Made by g35ctl for site lab; x\n[Unit]\nDescription=Flash namespace x\nWhere={point}\n"
+            flash.put(f"/etc/systemd/system/{unit.name}", text)
+    for item in plan.sets:
+        text = "# Made by g35ctl for site lab; x\n[Unit]\nDescription=Flash set x\nExecStop=/usr/sbin/mdadm --stop "
+        flash.put(f"/etc/systemd/system/{item.unit}", f"{text}{item.device}\n")
+
+
+def mount_unit_of(point: str) -> str:
+    return point.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
+
+
+def test_live_stores_of_their_own_become_a_set_where_all_are_named_and_nowhere_else(flash) -> None:
+    single = storage_plan((0, 1))
+    assert not run(flash, plan=single).failed
+    with_units(flash, single)
+    assert checks(run(flash)) == {"storage.content"} and not created(flash)
+    named = striped_plan(destroy=[namespace_uuid(0), namespace_uuid(1)])
+    refused = run(flash, plan=named)
+    assert checks(refused) == {"storage.consent"} and not created(flash) and not flash.ran("umount", "/flash")
+    outcome = run(flash, plan=named, allow_disruptive=True)
+    assert not outcome.failed, outcome.message
+    assert len(created(flash)) == 1 and flash.marked()["namespace"] == SET.uuid
+    mounted = flash.path("/proc/self/mountinfo").read_text()
+    assert SET.mount_point in mounted and f"/flash/{namespace_uuid(0)}" not in mounted
+    assert not run(flash, plan=named).changed
+
+
+def test_a_live_set_grows_only_by_being_made_anew(tmp_path) -> None:
+    flash = StripedFlash(tmp_path, (0, 1, 2))
+    assert not run(flash).failed
+    with_units(flash, striped_plan())
+    larger = striped_plan((0, 1, 2), destroy=[namespace_uuid(number) for number in (0, 1, 2)])
+    outcome = run(flash, plan=larger, allow_disruptive=True)
+    assert not outcome.failed, outcome.message
+    assert len(created(flash)) == 2 and flash.marked()["namespaces"] == [namespace_uuid(n) for n in (0, 1, 2)]
+    assert not run(flash, plan=larger).changed
+
+
+def test_a_live_set_becomes_stores_of_their_own_where_all_are_named(flash) -> None:
+    assert not run(flash).failed
+    with_units(flash, striped_plan())
+    single = storage_plan((0, 1), destroy=[namespace_uuid(0), namespace_uuid(1)])
+    assert checks(run(flash, plan=storage_plan((0, 1)), allow_disruptive=True)) == {"storage.content"}
+    assert flash.assembled
+    outcome = run(flash, plan=single, allow_disruptive=True)
+    assert not outcome.failed, outcome.message
+    assert not flash.assembled and len(flash.ran("mkfs.xfs")) == 3
