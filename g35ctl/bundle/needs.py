@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible.module_utils.g35.support import BENCH_TOOLS, TLS_TOOL, TOOLS
+from ansible.module_utils.g35.support import BENCH_TOOLS, STRIPE_TOOL, TLS_TOOL, TOOLS
 
 from g35ctl.bundle.carried import Need
 from g35ctl.bundle.wheelhouse import Target
@@ -62,5 +62,7 @@ def packages_needed(plan: Plan, family: str) -> tuple[str, ...]:
     wanted = {tool.package(family) for name in stages for tool in TOOLS.get(name, ())}
     if any(part is not None and part.tls for host in plan.hosts for part in (host.connect, host.target)):
         wanted.add(TLS_TOOL.package(family))
+    if any(host.storage is not None and host.storage.sets for host in plan.hosts):
+        wanted.add(STRIPE_TOOL.package(family))
     wanted |= {tool.package(family) for tool in BENCH_TOOLS.values()} if stages else set()
     return tuple(sorted(wanted))

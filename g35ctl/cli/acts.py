@@ -39,7 +39,9 @@ def show_moves(path: str, form: str, verb: str, subject: str, most: int = 0, tol
         _finish(session)
     if form == "text":
         for move in moves:
-            print_data(f"{move.nqn}  {move.box}  {move.size / 2**30:.1f} GiB  {move.source} -> {move.target}")
+            nqns = ", ".join(nqn for _, nqn in move.subsystems)
+            boxes = ", ".join(dict.fromkeys(box for box, _ in move.subsystems))
+            print_data(f"{nqns}  {boxes}  {move.size / 2**30:.1f} GiB  {move.source} -> {move.target}")
         print_data(f"{len(moves)} moves, {sum(move.size for move in moves) / 2**30:.1f} GiB")
     else:
         print_json({"ok": True, "moves": [{**vars(move), "uuids": list(move.uuids)} for move in moves]})

@@ -197,7 +197,8 @@ class Deployment:
             for mount in storage.mounts
         }
         slots = {item.uuid: item.slot for item in self.session.plan.ownership if item.uuid in owners}
-        save_ownership(self.session.state / "ownership.json", owners, slots)
+        sets = self.session.plan.striped_sets(hosts)
+        save_ownership(self.session.state / "ownership.json", owners, slots, sets)
 
     def _account(self, stage: str, played: Played) -> None:
         for event in played.events:

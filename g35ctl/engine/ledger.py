@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,12 +172,19 @@ def first_stage_to_apply(host: HostPlan, holding: Sequence[str]) -> str:
     return ""
 
 
-def save_ownership(path: Path, owners: dict[str, str], slots: dict[str, int] | None = None) -> None:
-    """Add decisions to the ownership record (plan/custody.py): owners, and the places of their stores, by UUID."""
+def save_ownership(
+    path: Path, owners: dict[str, str], slots: dict[str, int] | None = None, sets: Iterable[Sequence[str]] = ()
+) -> None:
+    """Add decisions to the ownership record (plan/custody.py): owners, and the places of their stores, by UUID; and the
+    striped sets of these namespaces, which replace those that they were part of."""
     data = read_json(path, "ownership record")
     before = dict(data)
     for name, decided in (("namespaces", owners), ("slots", slots or {})):
         if decided:
             data[name] = {**dict(data.get(name, {})), **decided}
+    kept = [list(item) for item in data.get("sets", ()) if not set(item) & set(owners)]
+    kept += [list(item) for item in sets]
+    if kept or "sets" in data:
+        data["sets"] = sorted(kept)
     if data != before:
         write_atomically(path, data)

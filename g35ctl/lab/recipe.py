@@ -32,6 +32,7 @@ PACKAGES = (
     "librdmacm1",
     "libstdc++6",
     "linux-image-amd64",
+    "mdadm",
     "nftables",
     "nvme-cli",
     "openssh-server",

@@ -88,7 +88,8 @@ class Controller:
 class FileSystem:
     """An owned namespace on its owner. ``device`` is empty where no path shows the namespace; ``mounted`` tells that
     this very device is mounted there as XFS; ``used_by`` is what else uses it; the marker's fields are empty where
-    there is none. Sizes in bytes, 0 where not mounted."""
+    there is none. Sizes in bytes, 0 where not mounted. ``stripe`` is the set it is a part of: several namespaces then
+    have one file system, whose marker names them all (``marker_members``)."""
 
     nqn: str
     nsid: int
@@ -104,6 +105,8 @@ class FileSystem:
     marker_owner: str = ""
     marker_uuid: str = ""
     marker_site: str = ""
+    stripe: str = ""
+    marker_members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -31,4 +31,6 @@ def _file_system(item: Reader) -> FileSystem:
         marker_owner="" if marker is None else marker.text("owner"),
         marker_site="" if marker is None else marker.text("site"),
         marker_uuid="" if marker is None else marker.text("namespace"),
+        stripe=item.optional_text("stripe") or "",
+        marker_members=() if marker is None or marker.optional("namespaces") is None else marker.texts("namespaces"),
     )

@@ -22,6 +22,7 @@ from g35ctl.plan.model import STAGES, HostMemory, HostPlan, Plan, Summary
 from g35ctl.plan.ownership import Assignment, Candidate, Claimable, assign
 from g35ctl.plan.probe import Tier, plan_probe
 from g35ctl.plan.storage import plan_storage
+from g35ctl.plan.stripes import form
 from g35ctl.plan.switch.render import plan_switches
 from g35ctl.plan.target import plan_target
 from g35ctl.plan.warnings import plan_warnings
@@ -85,9 +86,18 @@ def _assign(site: Site, custody: Custody) -> Assignment:
         )
         for host in site.group("cache_owners")
     ]  # fmt: skip
-    found = assign(claimables, candidates, custody.namespaces, custody.settled)
-    slots = allot({item.uuid: item.owner for item in found.ownership}, custody)
-    return replace(found, ownership=tuple(replace(item, slot=slots[item.uuid]) for item in found.ownership))
+    found = assign(claimables, candidates, custody.namespaces, custody.settled, custody.sets)
+    hosts = {host.name: host for host in site.hosts}
+    ownership, told = form(site.identity.name, found.ownership, hosts, custody)
+    # A set has one store: its first namespace stands for it, whatever the order of the array.
+    leaders: dict[str, str] = {}
+    for item in ownership:
+        key = item.stripe or item.uuid
+        leaders[key] = min(leaders.get(key, item.uuid), item.uuid)
+    leading = {item.uuid: item.owner for item in ownership if leaders[item.stripe or item.uuid] == item.uuid}
+    slots = allot(leading, custody)
+    placed = tuple(replace(item, slot=slots[leaders[item.stripe or item.uuid]]) for item in ownership)
+    return Assignment(placed, found.warnings + told)
 
 
 def _host(context: Context, host: SiteHost, fleet: Fleet) -> HostPlan:

@@ -1,4 +1,4 @@
-"""Mooncake on a host: the environment, the master where it belongs, and one store per owned namespace."""
+"""Mooncake on a host: the environment, the master where it belongs, and a store per owned namespace or striped set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible.module_utils.g35.plans import CachePlan, EtcdPlan, MasterPlan, Runt
 from g35ctl.plan.context import Context, Paths, WheelSet
 from g35ctl.plan.identity import endpoint
 from g35ctl.plan.nof import plan_nof
-from g35ctl.plan.storage import capacity, mount_point
+from g35ctl.plan.storage import capacity, mount_point, volume_bytes
 from g35ctl.site.model import SiteHost, StorageDirectory
 
 _HUGE_PAGES = {"none": 0, "2MiB": 2 * 2**20, "1GiB": 2**30}
@@ -102,19 +102,23 @@ def _store(context: Context, host: SiteHost) -> StorePlan | None:
 
 
 def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
-    """The stores of ``host``, one per namespace, each at the ports of its slot; on a site without a box one per
-    local directory."""
+    """The stores of ``host``, one per namespace or striped set, each at the ports of its slot; on a site without a box
+    one per local directory."""
     port = context.first_port(host)
     if port is None:
         return ()
     settings, reserve = host.mooncake.store, host.storage.reserve_percent
     places = [
-        (item.slot, item.uuid, item.uuid, mount_point(host.storage, item.uuid), capacity(item.size, reserve))
-        for item in context.owned.get(host.name, ())
+        (
+            item.slot, item.uuid, item.uuid, mount_point(host.storage, item.uuid),
+            capacity(volume_bytes(item, host.storage.chunk_size), reserve), item.every if item.striped else (),
+        )
+        for item in context.volumes.get(host.name, ())
     ] or [
-        (slot, item.path.strip("/").replace("/", "-"), "", item.path.rstrip("/"), item.size * (100 - reserve) // 100)
+        (slot, item.path.strip("/").replace("/", "-"), "", item.path.rstrip("/"),
+         item.size * (100 - reserve) // 100, ())
         for slot, item in enumerate(local_directories(context, host))
-    ]
+    ]  # fmt: skip
     return tuple(
         StoreInstance(
             name=name,
@@ -132,8 +136,9 @@ def instances(context: Context, host: SiteHost) -> tuple[StoreInstance, ...]:
             local_buffer_size=settings.local_buffer_size,
             bucket_size=settings.bucket_size,
             huge_page_size=_HUGE_PAGES[settings.huge_pages],
+            stripe=stripe,
         )
-        for place, name, uuid, where, usable in places
+        for place, name, uuid, where, usable, stripe in places
     )
 
 

@@ -12,6 +12,7 @@ from ansible.module_utils.g35.plans import HostKey, TlsKey, Wheel
 from g35ctl.plan.custody import Custody
 from g35ctl.plan.identity import endpoint, host_nqn
 from g35ctl.plan.model import Ownership
+from g35ctl.plan.stripes import Volume, volumes
 from g35ctl.site.keys import HostKeys
 from g35ctl.site.model import HostPort, Site, SiteHost
 
@@ -108,6 +109,12 @@ class Context:
         for item in self.ownership:
             found.setdefault(item.owner, []).append(item)
         return {owner: tuple(items) for owner, items in found.items()}
+
+    @cached_property
+    def volumes(self) -> Mapping[str, tuple[Volume, ...]]:
+        """Owner to what its stores lie on."""
+        name = self.site.identity.name
+        return {owner: volumes(name, items, self.custody) for owner, items in self.owned.items()}
 
     @cached_property
     def owners(self) -> tuple[SiteHost, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 DRAIN, FAILOVER, REMOVED = "drain", "failover", "removed"
 
@@ -32,7 +33,8 @@ class Absence:
 class Custody:
     """``namespaces`` maps UUIDs to owners, ``slots`` to the place of their store's ports. ``settled`` were moved by an
     explicit act: for them the record outweighs pins and claims. ``removed`` are boxes taken out of service, ``marks``
-    further hosts whose mark a namespace may carry, because a move of it was given up.
+    further hosts whose mark a namespace may carry, because a move of it was given up. ``sets`` are striped sets: the
+    UUIDs of all namespaces of each, in the order of the array.
 
     The rest belongs to an act that is under way: ``fenced`` namespaces are exported to nobody, ``taken`` maps UUIDs to
     owners whose mark may be replaced, ``letting_go`` are hosts that get plans that ask them to hold nothing."""
@@ -43,6 +45,7 @@ class Custody:
     away: Mapping[str, Absence] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sets: tuple[tuple[str, ...], ...] = ()
     fenced: frozenset[str] = frozenset()
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     letting_go: frozenset[str] = frozenset()
@@ -91,6 +94,7 @@ class Custody:
             },
             "removed": sorted(self.removed),
             "marks": {uuid: list(names) for uuid, names in self.marks.items()},
+            "sets": [list(members) for members in self.sets],
         }
 
     @staticmethod
@@ -106,9 +110,16 @@ class Custody:
                 marks={
                     str(uuid): tuple(str(name) for name in names) for uuid, names in dict(data.get("marks", {})).items()
                 },
+                sets=tuple(_set(members) for members in data.get("sets", ())),
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise CustodyError(f"{type(error).__name__}: {error}") from error
+
+
+def _set(members: Any) -> tuple[str, ...]:
+    if not isinstance(members, list) or len(set(members)) != len(members):
+        raise ValueError(f"{members!r} is no list of namespaces")
+    return tuple(str(UUID(str(uuid))) for uuid in members)
 
 
 def _absence(item: Mapping[str, Any]) -> Absence:

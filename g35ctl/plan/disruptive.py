@@ -62,9 +62,8 @@ def _fabric_loss(host: HostPlan) -> str:
 def _destroys(host: str, plan: StoragePlan) -> Iterator[DisruptiveStep]:
     for mount in plan.mounts:
         if mount.uuid in plan.destroy:
-            yield DisruptiveStep(
-                host, "storage", f"new file system on {mount.uuid} ({mount.nqn})", "whatever it holds is destroyed"
-            )
+            what = f"striped set {mount.stripe} over {mount.uuid}" if mount.stripe else f"file system on {mount.uuid}"
+            yield DisruptiveStep(host, "storage", f"new {what} ({mount.nqn})", "whatever it holds is destroyed")
 
 
 def _services(plan: CachePlan) -> str:

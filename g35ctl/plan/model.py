@@ -6,7 +6,7 @@ the hosts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,7 +45,8 @@ STAGE_PLANS: Mapping[str, type[StagePlan]] = {
 @dataclass(frozen=True)
 class Ownership:
     """Who owns a namespace. ``since`` says where the decision came from: moved, pinned, claimed, kept or planned;
-    ``slot`` is the place of its store among the owner's ports."""
+    ``slot`` is the place of its store among the owner's ports, ``stripe`` the UUID of the striped set that it is a part
+    of; empty: it has a store of its own."""
 
     nqn: str
     nsid: int
@@ -55,6 +56,7 @@ class Ownership:
     owner: str
     since: str
     slot: int = 0
+    stripe: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,15 @@ class Plan:
     @cached_property
     def _by_name(self) -> dict[str, HostPlan]:
         return {host.name: host for host in self.hosts}
+
+    def striped_sets(self, hosts: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """The striped sets of these hosts, each as the UUIDs of all its namespaces in the order of the array."""
+        return tuple(
+            item.members
+            for host in self.hosts
+            if host.name in hosts and host.storage is not None
+            for item in host.storage.sets
+        )
 
     def variables(self) -> dict[str, dict[str, Any]]:
         """Member of the inventory to its role variables; ``g35_switch_plan`` for a switch."""

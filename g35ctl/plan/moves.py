@@ -1,6 +1,7 @@
 """Which namespaces move to whom: out of a host, back to it, or between owners that hold too much and too little. Pure.
 
-The namespaces of one subsystem of one box move together, because an access list belongs to a subsystem.
+The namespaces of one subsystem of one box move together, because an access list belongs to a subsystem; those of a
+striped set do, because it is assembled where all of them are.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from g35ctl.plan.model import Ownership
-from g35ctl.plan.order import natural
+from g35ctl.plan.order import natural, together
 from g35ctl.plan.ownership import Candidate
 
 
 @dataclass(frozen=True)
 class Move:
-    """A subsystem with its namespaces and their data that goes from one owner to another. ``size`` in bytes."""
+    """What goes from one owner to another at once: a subsystem with its namespaces and their data, and ``more``
+    (box, NQN) that a striped set ties to it. ``size`` in bytes."""
 
     box: str
     nqn: str
@@ -24,6 +26,12 @@ class Move:
     size: int
     source: str
     target: str
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def subsystems(self) -> tuple[tuple[str, str], ...]:
+        """(Box, NQN) of everything that goes."""
+        return ((self.box, self.nqn), *self.more)
 
     @property
     def key(self) -> str:
@@ -31,7 +39,8 @@ class Move:
         return f"{self.box} {self.nqn}"
 
     def __str__(self) -> str:
-        return f"{self.nqn} of {self.box} from {self.source} to {self.target}"
+        what = ", ".join(f"{nqn} of {box}" for box, nqn in self.subsystems)
+        return f"{what} from {self.source} to {self.target}"
 
 
 class NoTarget(ValueError):
@@ -51,11 +60,7 @@ def away_from(
     moves, stuck = [], []
     for items in _subsystems(ownership, lambda item: item.owner == host):
         first, size = items[0], sum(item.size for item in items)
-        fits = [
-            item.name
-            for item in candidates
-            if item.accepts and item.name != host and item.rails & rails.get(first.box, frozenset())
-        ]
+        fits = [item.name for item in candidates if item.accepts and item.name != host and _reaches(item, items, rails)]
         if not fits:
             stuck.append(f"{first.nqn} of {first.box}")
             continue
@@ -129,14 +134,14 @@ def _best(
         if len(held.get(source, ())) < 2:
             continue
         for items in held[source]:
-            size, first = sum(item.size for item in items), items[0]
+            size = sum(item.size for item in items)
             if _key(items) in moved or any(item.since in ("pinned", "claimed") for item in items):
                 continue
             for target in sorted(accepting, key=lambda name: (load[name], natural(name))):
                 gap = load[source] - load[target]
                 if size >= gap:  # it would only swap who holds more
                     break
-                if by_name[target].rails & rails.get(first.box, frozenset()):
+                if _reaches(by_name[target], items, rails):
                     after = abs(gap - 2 * size)
                     if best is None or after < best[0]:
                         best = (after, _move(items, target))
@@ -153,14 +158,20 @@ def _load(ownership: Sequence[Ownership], candidates: Sequence[Candidate]) -> di
     return load
 
 
+def _reaches(candidate: Candidate, items: Sequence[Ownership], rails: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a host shares a rail with the box of each of these namespaces."""
+    return all(candidate.rails & rails.get(box, frozenset()) for box in {item.box for item in items})
+
+
+def ties(item: Ownership) -> list[object]:
+    """What a namespace cannot be parted from: its subsystem, and its striped set."""
+    return [(item.box, item.nqn), *([item.stripe] if item.stripe else [])]
+
+
 def _subsystems(ownership: Sequence[Ownership], wanted: Callable[[Ownership], bool]) -> list[list[Ownership]]:
-    """Namespaces by subsystem, the largest subsystem first, then by name."""
-    groups: dict[tuple[str, str], list[Ownership]] = defaultdict(list)
-    for item in ownership:
-        if wanted(item):
-            groups[item.box, item.nqn].append(item)
+    """Namespaces by what can only go as a whole, the largest first, then by name."""
     return sorted(
-        groups.values(),
+        together([item for item in ownership if wanted(item)], ties),
         key=lambda items: (-sum(item.size for item in items), natural(items[0].box), natural(items[0].nqn)),
     )
 
@@ -171,5 +182,6 @@ def _key(items: Sequence[Ownership]) -> str:
 
 def _move(items: Sequence[Ownership], target: str) -> Move:
     first = items[0]
-    uuids = tuple(item.uuid for item in sorted(items, key=lambda item: (item.nsid, item.uuid)))
-    return Move(first.box, first.nqn, uuids, sum(item.size for item in items), first.owner, target)
+    places = tuple(dict.fromkeys((item.box, item.nqn) for item in items))
+    uuids = tuple(item.uuid for item in sorted(items, key=lambda item: (item.box, item.nqn, item.nsid, item.uuid)))
+    return Move(first.box, first.nqn, uuids, sum(item.size for item in items), first.owner, target, places[1:])

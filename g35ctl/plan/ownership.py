@@ -1,6 +1,7 @@
 """Who owns which namespace: moved on purpose before pinned before claimed before kept before planned.
 
-An access list belongs to a subsystem, so the namespaces of one subsystem of one box go to one owner together. Nothing
+An access list belongs to a subsystem, so the namespaces of one subsystem of one box go to one owner together, and so do
+those of a striped set, whatever subsystems and boxes they are of: a unit is what can only go as a whole. Nothing
 that has an owner is moved to improve the balance; only what has none is placed, the largest first, each time with the
 owner that holds least among those that share a rail with the box. The order of the inputs never matters.
 """
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from g35ctl.plan.model import Ownership
-from g35ctl.plan.order import NaturalKey, natural
+from g35ctl.plan.order import NaturalKey, natural, together
 
 _SHOWN = 8
 
@@ -64,6 +65,33 @@ class _Subsystem:
         return natural(self.box), natural(self.nqn)
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """Subsystems that go to one owner together, in the order of their keys."""
+
+    parts: tuple[_Subsystem, ...]
+
+    @property
+    def key(self) -> tuple[NaturalKey, NaturalKey]:
+        return self.parts[0].key
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    @property
+    def rails(self) -> frozenset[frozenset[str]]:
+        """An owner must share one of each of these."""
+        return frozenset(part.rails for part in self.parts)
+
+    @property
+    def namespaces(self) -> tuple[Claimable, ...]:
+        return tuple(item for part in self.parts for item in part.namespaces)
+
+    def reached_by(self, rails: frozenset[str]) -> bool:
+        return all(part.rails & rails for part in self.parts)
+
+
 class _Balance:
     """Finds the least loaded owner among those with a given set of rails, in logarithmic time.
 
@@ -89,9 +117,10 @@ class _Balance:
             return
         heapq.heappush(self._heaps[self._rails[owner]], (load + size, count + 1, natural(owner)))
 
-    def least(self, rails: frozenset[str]) -> str | None:
-        """The owner with the fewest bytes (then the fewest namespaces, then the first name) that shares a rail."""
-        tops = [self._top(heap) for key, heap in self._heaps.items() if key & rails]
+    def least(self, rails: frozenset[frozenset[str]]) -> str | None:
+        """The owner with the fewest bytes (then the fewest namespaces, then the first name) that shares a rail with
+        each of these sets of rails."""
+        tops = [self._top(heap) for key, heap in self._heaps.items() if all(key & item for item in rails)]
         return min(tops)[2][1] if tops else None
 
     def _top(self, heap: list[tuple[int, int, NaturalKey]]) -> tuple[int, int, NaturalKey]:
@@ -105,12 +134,14 @@ def assign(
     candidates: Sequence[Candidate],
     known: Mapping[str, str] | None = None,
     settled: Collection[str] = (),
+    sets: Collection[Sequence[str]] = (),
 ) -> Assignment:
     """Give each namespace its owner.
 
     ``known`` maps a namespace's UUID to the owner it has had so far; for those in ``settled`` it was decided by an
-    explicit act, which outweighs pins and claims. A namespace that no candidate can reach gets none and a warning says
-    so; so does one whose owner is no longer a candidate and which therefore gets another.
+    explicit act, which outweighs pins and claims. ``sets`` are striped sets, as UUIDs of their namespaces. A namespace
+    that no candidate can reach gets none and a warning says so; so does one whose owner is no longer a candidate and
+    which therefore gets another.
     """
     known = known or {}
     by_name = {candidate.name: candidate for candidate in candidates}
@@ -122,27 +153,29 @@ def assign(
     }
     balance = _Balance(candidates)
     decided: dict[tuple[str, str], tuple[str, str]] = {}
-    open_subsystems: list[_Subsystem] = []
+    open_units: list[_Unit] = []
     subsystems = _subsystems(namespaces)
-    for subsystem in subsystems:
-        choice = _fixed(subsystem, by_name, claimed_by, known, settled)
+    units = _units(subsystems, sets)
+    for unit in units:
+        choice = _fixed(unit, by_name, claimed_by, known, settled)
         if choice is None:
-            open_subsystems.append(subsystem)
+            open_units.append(unit)
             continue
-        decided[subsystem.box, subsystem.nqn] = choice
-        balance.add(choice[0], subsystem.size)
-    for subsystem in sorted(open_subsystems, key=lambda item: (-item.size, item.key)):
-        owner = balance.least(subsystem.rails)
+        decided.update({(part.box, part.nqn): choice for part in unit.parts})
+        balance.add(choice[0], unit.size)
+    for unit in sorted(open_units, key=lambda item: (-item.size, item.key)):
+        owner = balance.least(unit.rails)
         if owner is not None:
-            decided[subsystem.box, subsystem.nqn] = (owner, "planned")
-            balance.add(owner, subsystem.size)
+            decided.update({(part.box, part.nqn): (owner, "planned") for part in unit.parts})
+            balance.add(owner, unit.size)
     ownership = tuple(
         Ownership(item.nqn, item.nsid, item.uuid, item.box, item.size, *decided[item.box, item.nqn])
         for subsystem in subsystems
         for item in subsystem.namespaces
         if (item.box, item.nqn) in decided
     )
-    return Assignment(ownership, _warnings(subsystems, decided, by_name, known))
+    torn = _torn(units, by_name, claimed_by, decided)
+    return Assignment(ownership, torn + _warnings(subsystems, decided, by_name, known))
 
 
 def _subsystems(namespaces: Sequence[Claimable]) -> list[_Subsystem]:
@@ -157,26 +190,56 @@ def _subsystems(namespaces: Sequence[Claimable]) -> list[_Subsystem]:
     return sorted(made, key=lambda item: item.key)
 
 
+def _units(subsystems: Sequence[_Subsystem], sets: Collection[Sequence[str]]) -> list[_Unit]:
+    stripes = {uuid: place for place, members in enumerate(sets) for uuid in members}
+    groups = together(
+        subsystems, lambda item: [stripes[one.uuid] for one in item.namespaces if one.uuid in stripes]
+    )  # fmt: skip
+    return [_Unit(tuple(group)) for group in groups]
+
+
+def _torn(
+    units: Sequence[_Unit],
+    by_name: Mapping[str, Candidate],
+    claimed_by: Mapping[str, str],
+    decided: Mapping[tuple[str, str], tuple[str, str]],
+) -> tuple[str, ...]:
+    """Striped sets whose namespaces the site wants at several owners."""
+    found = []
+    for unit in units:
+        wanted = {item.pinned for item in unit.namespaces if item.pinned in by_name}
+        wanted |= {claimed_by[part.nqn] for part in unit.parts if part.nqn in claimed_by}
+        first = unit.parts[0]
+        if len(unit.parts) > 1 and len(wanted) > 1 and (first.box, first.nqn) in decided:
+            names = ", ".join(sorted(wanted, key=natural))
+            found.append(
+                f"{_listed([part.nqn for part in unit.parts])} hold one striped set, which the site pins or claims for"
+                f" {names}: it goes as a whole, to {decided[first.box, first.nqn][0]}"
+            )
+    return tuple(found)
+
+
 def _fixed(
-    subsystem: _Subsystem,
+    unit: _Unit,
     by_name: Mapping[str, Candidate],
     claimed_by: Mapping[str, str],
     known: Mapping[str, str],
     settled: Collection[str],
 ) -> tuple[str, str] | None:
     """The owner that is not up to the balance, and why it is not."""
-    for item in subsystem.namespaces:
+    for item in unit.namespaces:
         if item.uuid in settled and known.get(item.uuid) in by_name:
             return known[item.uuid], "moved"
-    for item in subsystem.namespaces:
+    for item in unit.namespaces:
         pinned = by_name.get(item.pinned)
         if pinned is not None and (pinned.accepts or known.get(item.uuid) == item.pinned):
             return item.pinned, "pinned"
-    if subsystem.nqn in claimed_by:
-        return claimed_by[subsystem.nqn], "claimed"
-    for item in subsystem.namespaces:
+    for part in unit.parts:
+        if part.nqn in claimed_by:
+            return claimed_by[part.nqn], "claimed"
+    for item in unit.namespaces:
         owner = by_name.get(known.get(item.uuid, ""))
-        if owner is not None and owner.rails & subsystem.rails:
+        if owner is not None and unit.reached_by(owner.rails):
             return owner.name, "kept"
     return None
 

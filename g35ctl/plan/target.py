@@ -45,7 +45,8 @@ def plan_target(context: Context, host: SiteHost) -> TargetPlan | None:
         _tls_keys(context, context.primary(host.name)),
         None if ids is None else ControllerIds(ids.lowest, ids.highest),
         box.firmware,
-        box.max_queue_size,
+        striped=any(item.stripe for item in context.ownership if item.box == context.primary(host.name)),
+        max_queue_size=box.max_queue_size,
     )
 
 

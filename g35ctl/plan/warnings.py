@@ -180,7 +180,7 @@ def _empty_stores(hosts: Sequence[HostPlan]) -> Iterator[str]:
         for host in hosts
         if host.cache is not None and host.cache.store is not None
         for item in host.cache.store.instances
-        if item.capacity <= 0
+        if item.capacity <= 0 and not item.stripe  # of a set, something is missing, which is told already
     ]
     if small:
         yield f"too small to hold a file system and its reserve: namespaces {_listed(small)}"

@@ -46,9 +46,13 @@ def sections(plan: Plan, pending: Sequence[tuple[str, str]] = ()) -> tuple[Secti
             tuple(row for host in plan.hosts for row in _paths(host)), frozenset({"controllers"}),
         ),
         Section(
-            "Stores", ("owner", "namespace", "address", "rpc", "http", "segment", "buffer", "capacity"),
+            "Stores", ("owner", "namespace or set", "address", "rpc", "http", "segment", "buffer", "capacity"),
             tuple(row for host in plan.hosts for row in _stores(host)),
             frozenset({"rpc", "http", "segment", "buffer", "capacity"}),
+        ),
+        Section(
+            "Striped sets", ("owner", "set", "namespace", "chunk", "mounted at"),
+            tuple(row for host in plan.hosts for row in _sets(host)), frozenset({"chunk"}),
         ),
         Section(
             "Memory", ("host", "stores", "segments", "buffers", "total"),
@@ -145,6 +149,12 @@ def _stores(host: HostPlan) -> Iterator[tuple[str, ...]]:
             host.name, item.namespace_uuid, item.address, str(item.rpc_port), str(item.http_port),
             format_size(item.segment_size), format_size(item.local_buffer_size), format_size(item.capacity),
         )  # fmt: skip
+
+
+def _sets(host: HostPlan) -> Iterator[tuple[str, ...]]:
+    for item in host.storage.sets if host.storage is not None else ():
+        for uuid in item.members:
+            yield (host.name, item.uuid, uuid, format_size(item.chunk_size), item.mount_point)
 
 
 def _switch(switch: SwitchPlan) -> tuple[str, ...]:

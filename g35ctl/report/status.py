@@ -175,7 +175,9 @@ def _host(look: Look, name: str) -> HostStatus:
     plan = look.plan.host(name)
     paths = plan.connect.paths if plan.connect is not None else ()
     store = plan.cache.store if plan.cache is not None else None
-    mounted = [item for item in look.readings.file_systems.get(name, ()) if item.mounted]
+    # Namespaces of a striped set have one file system together.
+    found = look.readings.file_systems.get(name, ())
+    mounted = list({item.stripe or item.uuid: item for item in found if item.mounted}.values())
     return HostStatus(
         name=name,
         reached=name not in look.readings.unreached,

@@ -12,6 +12,7 @@ from g35ctl.site.lints import (
     mooncake,
     network,
     nvme,
+    stripes,
     switches,
     workload,
 )
@@ -19,8 +20,8 @@ from g35ctl.site.lints.context import Context
 from g35ctl.site.problems import Problem
 
 LINTS = (
-    *access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *boxes.LINTS, *cache.LINTS, *mooncake.LINTS,
-    *switches.LINTS, *workload.LINTS, *inference.LINTS, *inference_fit.LINTS,
+    *access.LINTS, *network.LINTS, *nvme.LINTS, *flash.LINTS, *stripes.LINTS, *boxes.LINTS, *cache.LINTS,
+    *mooncake.LINTS, *switches.LINTS, *workload.LINTS, *inference.LINTS, *inference_fit.LINTS,
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from g35ctl.site.bench_model import FabricBench, StorageBench, StoreBench
 from g35ctl.site.box_model import (
@@ -157,6 +157,12 @@ class HostPort(Strict):
     address: Address = Field(description="Its address on the rail")
 
 
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("a chunk is a power of two, such as 512KiB")
+    return value
+
+
 class StorageDirectory(Strict):
     """A local directory that stands in for a namespace."""
 
@@ -168,6 +174,17 @@ class Storage(Strict):
     """``g35_storage``: file systems of owned namespaces, or local directories on a site without a box."""
 
     mount_root: AbsolutePath = Field("/var/lib/g35/flash", description="Directory below which namespaces are mounted")
+    layout: Literal["per_namespace", "striped"] = Field(
+        "per_namespace",
+        description="What a store lies on: each namespace has a file system and a store; or all namespaces of an owner"
+        " form one striped set (RAID 0) with one file system and one store (docs/storage.md)",
+    )
+    chunk_size: Annotated[Bytes, AfterValidator(_power_of_two)] = Field(
+        512 * 2**10,
+        ge=4096,
+        le=64 * 2**20,
+        description="Striped sets: bytes on one namespace before the next one follows, a power of two",
+    )
     reserve_percent: int = Field(10, ge=1, le=50, description="Share of each file system the store may not use")
     owns: tuple[Nqn, ...] = Field((), description="Host variable: subsystems this host claims as their owner")
     destroy: tuple[UUID, ...] = Field(

@@ -125,8 +125,9 @@ def _mount(
     judging: Judging, host: str, plan: StoragePlan, mount: Mount, found: FileSystem | None, missing: str
 ) -> Verdict:
     """What is mounted is the multipath device of exactly this namespace."""
-    wanted = f"{plan.file_system} of namespace {mount.uuid} of {mount.nqn} on a multipath device"
-    subject = mount.mount_point
+    over = f"striped set {mount.stripe} with " if mount.stripe else ""
+    wanted = f"{plan.file_system} of {over}namespace {mount.uuid} of {mount.nqn} on a multipath device"
+    subject = _place(mount)
     if missing:
         return judging.skip("mount.namespace", missing, wanted, host=host, subject=subject)
     problems = []
@@ -147,7 +148,7 @@ def _mount(
     return judging.verdict(
         "mount.namespace",
         not problems,
-        "; ".join(problems) or f"{plan.file_system} on {found.device if found else ''}, namespace {mount.uuid}",
+        "; ".join(problems) or f"{plan.file_system} on {over}{found.device if found else ''}, namespace {mount.uuid}",
         wanted,
         host=host,
         subject=subject,
@@ -160,11 +161,20 @@ def _marker(
 ) -> Verdict:
     """The file system itself says whose it is."""
     wanted = f"owner {plan.host}, site {plan.site}, namespace {mount.uuid}"
-    subject = mount.mount_point
+    subject = _place(mount)
     if missing or found is None or not found.mounted:
         reason = missing or "not mounted"
         return judging.skip("mount.marker", reason, wanted, host=host, subject=subject)
     told = f"owner {found.marker_owner or 'none'}, site {found.marker_site or 'none'}, "
-    told += f"namespace {found.marker_uuid or 'none'}"
+    # The marker of a striped set names the set, and each of its namespaces.
+    named = found.marker_uuid
+    if mount.stripe:
+        named = mount.uuid if named == mount.stripe and mount.uuid in found.marker_members else f"set {named}"
+    told += f"namespace {named or 'none'}"
     remedy = "two owners of one file system corrupt it: find out who else mounted this namespace before going on"
     return judging.verdict("mount.marker", told == wanted, told, wanted, host=host, subject=subject, remedy=remedy)
+
+
+def _place(mount: Mount) -> str:
+    """What a verdict on a mount is about; of a striped set, one of its namespaces."""
+    return f"{mount.mount_point} {mount.uuid}" if mount.stripe else mount.mount_point

@@ -9,13 +9,15 @@ short_description: Give each owned namespace its file system and mount it
 version_added: "0.1.0"
 description:
   - Finds each namespace by subsystem and identifier, checks its UUID, makes an XFS where it is empty, mounts it through
-    a systemd mount unit and marks its owner in the file system.
+    a systemd mount unit and marks its owner in the file system. Namespaces of a striped set (C(plan.sets)) get one md
+    array of level 0 with one XFS instead, assembled by a unit of its own when all of them are there.
   - Refuses anything that is not empty and was not made by g35ctl for exactly this namespace and site, unless the plan
     names the namespace's UUID under C(destroy). Refuses a file system that is marked for another owner.
   - Draining and removing unmount; they never wipe.
 requirements:
   - xfsprogs
   - util-linux
+  - mdadm, where the plan has a striped set
 options:
   action:
     description: What to do. V(preflight) and V(verify) only read.

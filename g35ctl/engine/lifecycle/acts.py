@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
-from g35ctl.engine.lifecycle.mover import Mover, heads_of, segments_of
+from g35ctl.engine.lifecycle.mover import Mover, heads_of_move, segments_of
 from g35ctl.engine.lifecycle.readiness import (
     candidates,
     must_be_as_planned,
@@ -350,7 +350,7 @@ def _must_fit(hands: Hands, custody: Custody, moves: Sequence[Move]) -> None:
 
 
 def _concerned(site: Site, moves: Sequence[Move]) -> list[str]:
-    names = [name for move in moves for name in (*heads_of(site, move.box), move.source, move.target)]
+    names = [name for move in moves for name in (*heads_of_move(site, move), move.source, move.target)]
     return list(dict.fromkeys(names))
 
 

@@ -38,26 +38,31 @@ class Fence:
         from g35ctl.engine.lifecycle.mover import heads_of
 
         self.session.replan()  # the record says that nobody is admitted now
-        boxes = {move.key: heads_of(self.session.site, move.box) for move in moves}
-        names = tuple(dict.fromkeys(name for heads in boxes.values() for name in heads))
+        closing = {
+            move.key: [(name, nqn) for box, nqn in move.subsystems for name in heads_of(self.session.site, box)]
+            for move in moves
+        }
+        doors = list(dict.fromkeys(door for found in closing.values() for door in found))
+        names = tuple(dict.fromkeys(name for name, _ in doors))
         linux = [name for name in names if self.session.plan.host(name).target is not None]
         asked = [name for name in names if self.session.plan.host(name).box is not None]
         # First what survives a restart of the box, then what ends the connections that stand.
         self.hands.apply("target", linux)
-        seen = self.hands.fence(
-            {name: [move.nqn for move in moves if name in boxes[move.key]] for name in linux}
-        )  # fmt: skip
+        seen = self.hands.fence({name: [nqn for at, nqn in doors if at == name] for name in linux})
         self._tell(asked)
         proof: dict[str, str] = {}
         open_ones: list[Failure] = []
         for move in moves:
-            told = {name: self._proof(name, move.nqn, seen) for name in boxes[move.key]}
-            missing = [name for name, words in told.items() if not words]
-            refuted = [name for name in missing if self._admits(name, move.nqn)]
+            told = {door: self._proof(*door, seen) for door in closing[move.key]}
+            missing = [door for door, words in told.items() if not words]
+            refuted = [door for door in missing if self._admits(*door)]
             if refuted or (missing and not self.confirmed):
-                open_ones += [self._unproven(name, move, name in refuted) for name in missing]
+                open_ones += [self._unproven(*door, door in refuted) for door in missing]
                 continue
-            words = "; ".join(f"{name}: {item}" for name, item in told.items() if item)
+            words = "; ".join(
+                f"{name}: {item}" if len(move.subsystems) == 1 else f"{name} {nqn}: {item}"
+                for (name, nqn), item in told.items() if item
+            )  # fmt: skip
             proof[move.key] = words or f"the operator says that {self.host} is off or shut out"
         if open_ones:
             raise StepFailed(open_ones)
@@ -106,13 +111,11 @@ class Fence:
         state = self.session.states.get(box, {}).get("box") or {}
         return next((item for item in state.get("subsystems", ()) if item.get("nqn") == nqn), None)
 
-    def _unproven(self, box: str, move: Move, refuted: bool) -> Failure:
+    def _unproven(self, box: str, nqn: str, refuted: bool) -> Failure:
         remedy = (
-            f"on {box}, remove host NQN {self.nqn} ({self.host}) from the hosts allowed on subsystem {move.nqn}"
+            f"on {box}, remove host NQN {self.nqn} ({self.host}) from the hosts allowed on subsystem {nqn}"
             + ("" if refuted else f" or switch {self.host} off")
             + f"; then: g35ctl failover {self.host} --confirm-fenced {self.host}"
         )
         observed = "the box still admits it" if refuted else "the box cannot prove it"
-        return Failure(
-            box, "fence", "fence.proof", observed, f"{self.host} cannot write to {move.nqn}", remedy, move.nqn
-        )
+        return Failure(box, "fence", "fence.proof", observed, f"{self.host} cannot write to {nqn}", remedy, nqn)

@@ -72,7 +72,8 @@ class Hands:
     def _record_owners(self, hosts: Sequence[str]) -> None:
         mine = [item for item in self.plan.ownership if item.owner in hosts]
         owners = {item.uuid: item.owner for item in mine}
-        save_ownership(self.session.state / "ownership.json", owners, {item.uuid: item.slot for item in mine})
+        slots = {item.uuid: item.slot for item in mine}
+        save_ownership(self.session.state / "ownership.json", owners, slots, self.plan.striped_sets(hosts))
 
     def release(self, host: str, *, fenced: bool = False) -> None:
         """Make a host let go of what its plans have no more: stores, mounts, connections. A host that was ``fenced``

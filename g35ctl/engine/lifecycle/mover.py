@@ -29,6 +29,7 @@ from g35ctl.engine.lifecycle.record import (
 from g35ctl.engine.run import Failure
 from g35ctl.plan.cache import segment
 from g35ctl.plan.model import Plan
+from g35ctl.plan.moves import Move
 from g35ctl.validate.verdict import Grade, Verdict
 
 SUITE = "lifecycle"
@@ -214,8 +215,8 @@ class Mover:
         return float(masters[0].mooncake.master.client_ttl) if masters else 10.0
 
     def _boxes(self, stage: Stage) -> tuple[str, ...]:
-        """The box of a move and its further heads."""
-        return heads_of(self.session.site, stage.move.box)
+        """The boxes of a move and their further heads."""
+        return heads_of_move(self.session.site, stage.move)
 
     # after everything
 
@@ -312,12 +313,18 @@ def segments_of(plan: Plan, host: str, uuids: Sequence[str]) -> tuple[str, ...]:
     cache = plan.host(host).cache
     if cache is None or cache.store is None:
         return ()
-    return tuple(segment(item) for item in cache.store.instances if item.namespace_uuid in uuids)
+    return tuple(segment(item) for item in cache.store.instances if set(item.members) & set(uuids))
 
 
 def heads_of(site: Any, box: str) -> tuple[str, ...]:
     """A box and the boxes that are further heads of it."""
     return (box, *(item.name for item in site.group("ebof") if item.box is not None and item.box.head_of == box))
+
+
+def heads_of_move(site: Any, move: Move) -> tuple[str, ...]:
+    """Every box that a move concerns, with its further heads."""
+    boxes = dict.fromkeys(box for box, _ in move.subsystems)
+    return tuple(dict.fromkeys(name for box in boxes for name in heads_of(site, box)))
 
 
 def _replace(act: Act, **changes: Any) -> Act:

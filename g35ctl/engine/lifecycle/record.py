@@ -164,7 +164,8 @@ def clear_act(state: Path) -> None:
 
 
 def _move(data: Mapping[str, Any]) -> Move:
-    return Move(**{**data, "uuids": tuple(data["uuids"])})
+    more = tuple((str(box), str(nqn)) for box, nqn in data.get("more", ()))
+    return Move(**{**data, "uuids": tuple(data["uuids"]), "more": more})
 
 
 def _phase(text: str) -> str:

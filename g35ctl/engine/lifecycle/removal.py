@@ -28,7 +28,8 @@ from g35ctl.engine.stages import APPLIED
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.custody import REMOVED, Absence, Custody
-from g35ctl.plan.moves import Move
+from g35ctl.plan.moves import Move, ties
+from g35ctl.plan.order import together
 from g35ctl.validate.verdict import Verdict
 
 #: stages of a host in the order in which they are taken off
@@ -91,6 +92,7 @@ def _remove_box(hands: Hands, box: str, act: Act | None) -> tuple[Verdict, ...]:
     session = hands.session
     heads = heads_of(session.site, box)
     if act is None:
+        _must_not_tear(hands, box)
         moves = _of_box(hands, box)
         owners = list(dict.fromkeys(move.source for move in moves))
         must_be_as_planned(hands, [*heads, *owners], f"remove {box}")
@@ -133,15 +135,31 @@ def _remove_box(hands: Hands, box: str, act: Act | None) -> tuple[Verdict, ...]:
 
 
 def _of_box(hands: Hands, box: str) -> list[Move]:
-    found: dict[str, list[str]] = {}
-    owners: dict[str, str] = {}
-    sizes: dict[str, int] = {}
-    for item in hands.plan.ownership:
-        if item.box == box:
-            found.setdefault(item.nqn, []).append(item.uuid)
-            owners[item.nqn] = item.owner
-            sizes[item.nqn] = sizes.get(item.nqn, 0) + item.size
-    return [Move(box, nqn, tuple(uuids), sizes[nqn], owners[nqn], "") for nqn, uuids in found.items()]
+    going = together([item for item in hands.plan.ownership if item.box == box], ties)
+    return [
+        Move(
+            box, items[0].nqn, tuple(item.uuid for item in items), sum(item.size for item in items), items[0].owner, "",
+            tuple((box, nqn) for nqn in list(dict.fromkeys(item.nqn for item in items))[1:]),
+        )
+        for items in going
+    ]  # fmt: skip
+
+
+def _must_not_tear(hands: Hands, box: str) -> None:
+    """A striped set that lies on other boxes as well would be lost with this one."""
+    ownership = hands.plan.ownership
+    here = {item.stripe for item in ownership if item.box == box and item.stripe}
+    others = [item for item in ownership if item.stripe in here and item.box != box]
+    torn = sorted({(item.owner, item.stripe, item.box) for item in others})
+    if torn:
+        owner, stripe, other = torn[0]
+        raise G35Error(
+            f"striped set {stripe} of {owner} lies on {box} and on {other}",
+            why=f"without the namespaces of {box} nothing of the whole set can be read",
+            next_command=f"to lose what is on it: take {box} out of the inventory, name all other namespaces of {owner}"
+            " in its g35_storage.destroy, and g35ctl deploy",
+            exit_code=Exit.PREFLIGHT_FAILED,
+        )
 
 
 def teardown(hands: Hands, *, destroy: bool = False) -> tuple[Verdict, ...]:

@@ -219,7 +219,8 @@ def _nearest(context: Context, host: SiteHost, path: tuple[str, ...]) -> tuple[S
 
 
 def _stores_per_owner(context: Context) -> dict[str, int]:
-    """How many stores a host will run at least: its pins and claims, or an equal share of everything."""
+    """How many stores a host will run at least: its pins and claims, or an equal share of everything; one where they
+    form a striped set."""
     total, owners = sum(1 for _ in context.namespaces()), len(context.owners)
     share = -(-total // owners) if owners else 0
     found = {host.name: max(share, len(host.storage.owns), len(host.storage.directories), 1) for host in context.owners}
@@ -227,7 +228,8 @@ def _stores_per_owner(context: Context) -> dict[str, int]:
     for _, _, namespace in context.namespaces():
         if namespace.owner is not None:
             pinned[namespace.owner] = pinned.get(namespace.owner, 0) + 1
-    return {name: max(count, pinned.get(name, 0)) for name, count in found.items()}
+    striped = {host.name for host in context.owners if host.storage.layout == "striped"}
+    return {name: 1 if name in striped else max(count, pinned.get(name, 0)) for name, count in found.items()}
 
 
 LINTS = (memory, bucket_and_values, leases, same_everywhere, ports, wheels)

@@ -57,15 +57,17 @@ def mounts(case: Case) -> Iterator[Diagnosis]:
         gone = [mount for mount in missing if mount.uuid not in found or not found[mount.uuid].device]
         for mount in missing:
             seen = "no path shows the namespace" if mount in gone else f"{found[mount.uuid].device} is there"
-            told.append(f"{host.name}: {mount.mount_point} is not mounted; {seen}")
+            what = f"{mount.mount_point} (namespace {mount.uuid})" if mount.stripe else mount.mount_point
+            told.append(f"{host.name}: {what} is not mounted; {seen}")
         stores = host.cache.store.instances if host.cache is not None and host.cache.store is not None else ()
         uuids = {mount.uuid for mount in missing}
         for store in stores:
-            if store.namespace_uuid in uuids:
+            if uuids & set(store.members):
                 patterns += [f"store/{host.name}/{store.name}", *_segment_patterns(store)]
-        if len(gone) == len(missing):
-            # Without any path this follows from whatever took the paths.
-            signs = [path_sign(host.name, path.rail, path.address, path.nqn) for path in _paths(host, uuids)] or signs
+        if {mount.mount_point for mount in gone} == {mount.mount_point for mount in missing}:
+            # Without any path, also to a single member of a striped set, this follows from whatever took the paths.
+            lost = {mount.uuid for mount in gone}
+            signs = [path_sign(host.name, path.rail, path.address, path.nqn) for path in _paths(host, lost)] or signs
         yield Diagnosis(
             "namespace.unmounted", ERROR, f"{host.name} does not mount {len(missing)} of its namespaces",
             tuple(told[:6]), f"g35ctl deploy --only storage --limit {host.name}", (host.name,), tuple(signs),

@@ -15,7 +15,7 @@ from . import host_checks
 from .converge import Finding, Stage
 from .host import Host, facts
 from .schema import SchemaError
-from .support import INSTALLERS, RDMA_ONLY, SUPPORTED, SYSTEMS, TLS_TOOL, TOOLS, Tool
+from .support import INSTALLERS, RDMA_ONLY, STRIPE_TOOL, SUPPORTED, SYSTEMS, TLS_TOOL, TOOLS, Tool
 
 STAGES = ("target", "fabric", "connect", "storage", "cache", "inference")
 
@@ -183,6 +183,8 @@ def _missing_tools(host: Host, family: Optional[str], plans: Mapping[str, Dict[s
                 wanted[tool.name] = tool
         if isinstance(plan, dict) and plan.get("tls"):
             wanted[TLS_TOOL.name] = TLS_TOOL
+        if isinstance(plan, dict) and plan.get("sets"):
+            wanted[STRIPE_TOOL.name] = STRIPE_TOOL
     missing = [tool for tool in wanted.values() if not _present(host, tool)]
     if not missing:
         return []

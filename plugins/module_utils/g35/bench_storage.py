@@ -23,6 +23,7 @@ from .gate import Gate
 from .host import Host, Result
 from .marker import MarkerError, read_marker
 from .nvme import read_mounts, read_topology
+from .stripe import arrays_on
 
 WORK = "/run/g35ctl-bench"
 FOLDER = ".g35-bench"
@@ -137,7 +138,8 @@ class StorageSuite:
         here = [item for item in read_mounts(self.host) if item.mount_point == target.mount_point]
         if namespace is None or namespace.uuid != target.uuid.lower():
             raise CannotRun("no path shows namespace %s" % target.uuid)
-        if not here or here[-1].number != namespace.number:
+        numbers = [namespace.number, *(array.number for array in arrays_on(self.host, [namespace.name]))]
+        if not here or here[-1].number not in numbers:
             raise CannotRun("namespace %s is not mounted at %s" % (target.uuid, target.mount_point))
         try:
             marker = read_marker(self.host, target.mount_point)
@@ -154,7 +156,8 @@ class StorageSuite:
         return "%s/%s" % (target.mount_point.rstrip("/"), FOLDER)
 
     def file(self, target: Target) -> str:
-        return "%s/data" % self.folder(target)
+        # Namespaces of a striped set share its file system.
+        return "%s/%s" % (self.folder(target), target.uuid)
 
     def _fio(self, item: StorageRound, targets: Sequence[Target], point: Point) -> Dict[str, Any]:
         """One run of fio on these targets at once."""

@@ -122,7 +122,7 @@ class CacheStage(Stage):
         segments = {item["name"]: item for item in master["segments"]} if master else {}
         stores = {}
         logs = cache_checks.store_logs(self.host, [instance.unit for instance in self.instances])
-        blocks = {item.name: cache_checks.block_device(self.host, seen, item) for item in self.instances}
+        blocks = {item.name: cache_checks.block_devices(self.host, seen, item) for item in self.instances}
         kernel = cache_checks.kernel_errors(self.host, blocks)
         for instance in self.instances:
             name = cache_checks.segment_name(instance)

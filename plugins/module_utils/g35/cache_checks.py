@@ -58,13 +58,17 @@ def store_logs(host: Host, units: Sequence[str]) -> Dict[str, List[str]]:
     return found
 
 
-def kernel_errors(host: Host, devices: Mapping[str, str]) -> Dict[str, List[str]]:
-    """Recent kernel messages about the device of each store (``devices``: store to block device name).
+def kernel_errors(host: Host, devices: Mapping[str, Sequence[str]]) -> Dict[str, List[str]]:
+    """Recent kernel messages about the devices of each store (``devices``: store to block device names).
 
     A path of a multipath device (nvme0c1n1) is not its head (nvme0n1): what failed on one path went over another.
     """
     found: Dict[str, List[str]] = {name: [] for name in devices}
-    wanted = {name: re.compile(r"(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(d)) for name, d in devices.items() if d}
+    wanted = {
+        name: re.compile(r"(?<![A-Za-z0-9])(%s)(?![A-Za-z0-9])" % "|".join(re.escape(item) for item in used))
+        for name, used in devices.items()
+        if used
+    }
     if not wanted:
         return found
     arguments = ["journalctl", "--dmesg", "--since", "-%ds" % LOG_WINDOW, "--grep", BAD_KERNEL, "--lines", "50"]
@@ -321,7 +325,10 @@ def segment_name(instance: StoreInstance) -> str:
     return mooncake.endpoint(instance.address, instance.rpc_port)
 
 
-def block_device(host: Host, seen: Mapping[str, Tuple[str, str]], instance: StoreInstance) -> str:
-    """Kernel name of the block device that the store's directory lies on, or empty."""
+def block_devices(host: Host, seen: Mapping[str, Tuple[str, str]], instance: StoreInstance) -> Tuple[str, ...]:
+    """Kernel names of the block devices that the store's directory lies on, members of an array included."""
     mounted = seen.get(flash.mount_point(instance))
-    return os.path.basename(host.real("/sys/dev/block/%s" % mounted[0])) if mounted else ""
+    if not mounted:
+        return ()
+    base = "/sys/dev/block/%s" % mounted[0]
+    return (os.path.basename(host.real(base)), *host.list(base + "/slaves"))

@@ -128,9 +128,12 @@ def namespaces(host: Host, settings: Settings) -> Iterator[Sample]:
         except (MarkerError, OSError):
             marker = None
         owner = marker.owner if marker is not None else ""
-        name = marker.namespace if marker is not None else entry.mount_point.rpartition("/")[2]
+        names: Tuple[str, ...] = (entry.mount_point.rpartition("/")[2],)
+        if marker is not None:
+            names = marker.namespaces or (marker.namespace,)
         held = marker is not None and (marker.site, owner) == (settings.site, settings.host)
-        yield Sample("g35_namespace_mounted", int(held), (name, entry.mount_point, owner))
+        for name in names:
+            yield Sample("g35_namespace_mounted", int(held), (name, entry.mount_point, owner))
 
 
 def drift(host: Host) -> Iterator[Sample]:

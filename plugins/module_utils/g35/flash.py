@@ -1,4 +1,4 @@
-"""The flash directories of the stores: on the mount of the right namespace, owned by the service's user."""
+"""The flash directories of the stores: on the mount of the right namespaces, owned by the service's user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .converge import Change, Finding
 from .host import Host
@@ -43,9 +43,16 @@ def mounts(host: Host) -> Dict[str, Tuple[str, str]]:
     return found
 
 
-def namespace_uuid(host: Host, number: str) -> Optional[str]:
-    """UUID of the NVMe namespace whose block device has that number, or None for any other device."""
+def namespace_uuids(host: Host, number: str) -> List[str]:
+    """UUIDs of the NVMe namespaces under the block device of that number, sorted: its own, or those of an array's
+    members; empty when any of them is something else."""
     base = "/sys/dev/block/%s" % number
+    slaves = host.list(base + "/slaves")
+    found = [_uuid(host, "%s/slaves/%s" % (base, name)) for name in slaves] if slaves else [_uuid(host, base)]
+    return sorted(item for item in found if item) if all(found) else []
+
+
+def _uuid(host: Host, base: str) -> Optional[str]:
     uuid = host.read_value(base + "/uuid")
     if uuid:
         return uuid.lower()
@@ -64,7 +71,7 @@ def read(host: Host, instance: StoreInstance, seen: Dict[str, Tuple[str, str]]) 
     found: Dict[str, Any] = {
         "path": instance.directory,
         "mounted": mounted is not None,
-        "namespace_uuid": namespace_uuid(host, mounted[0]) if mounted else None,
+        "namespaces": namespace_uuids(host, mounted[0]) if mounted else [],
         "uid": None,
         "mode": None,
         "total": None,
@@ -88,10 +95,11 @@ def read(host: Host, instance: StoreInstance, seen: Dict[str, Tuple[str, str]]) 
 
 
 def on_its_namespace(instance: StoreInstance, state: Dict[str, Any]) -> bool:
-    """True when the directory's file system is the planned namespace's; a local directory may lie anywhere."""
+    """True when the directory's file system is that of the planned namespaces; a local directory may lie anywhere."""
     if not instance.namespace_uuid:
         return True
-    return bool(state["mounted"]) and state["namespace_uuid"] == instance.namespace_uuid.lower()
+    wanted = sorted(uuid.lower() for uuid in instance.members)
+    return bool(state["mounted"]) and state["namespaces"] == wanted
 
 
 def change(host: Host, instance: StoreInstance, state: Dict[str, Any], user: str) -> Optional[Change]:
@@ -109,7 +117,7 @@ def _make(host: Host, instance: StoreInstance, user: str) -> None:
     # Looked at again, right before writing: below an unmounted mount point lies the root file system.
     now = read(host, instance, mounts(host))
     if not on_its_namespace(instance, now):
-        raise OSError("%s is not on namespace %s" % (instance.directory, instance.namespace_uuid))
+        raise OSError("%s is not on namespace %s" % (instance.directory, ", ".join(instance.members)))
     owner = account(host, user)
     if owner is None:
         raise OSError("user %s does not exist" % user)
@@ -128,12 +136,12 @@ def finding(instance: StoreInstance, state: Dict[str, Any]) -> Optional[Finding]
         return None
     observed = "not mounted"
     if state["mounted"]:
-        observed = "mounted from namespace %s" % (state["namespace_uuid"] or "unknown (not NVMe)")
+        observed = "mounted from namespace %s" % (", ".join(state["namespaces"]) or "unknown (not NVMe)")
     return Finding(
         "cache.mount",
         mount_point(instance),
         observed,
-        "mounted from namespace %s" % instance.namespace_uuid,
+        "mounted from namespace %s" % ", ".join(instance.members),
         "g35ctl deploy --only storage; a store never writes to another file system",
     )
 

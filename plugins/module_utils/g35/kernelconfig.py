@@ -51,7 +51,10 @@ OPTIONS: Mapping[str, Tuple[Option, ...]] = {
         Option("NVME_RDMA", "paths over RDMA", ("/sys/module/nvme_rdma",), "nvme-rdma", "rdma"),
         Option("NVME_TCP", "paths over TCP", ("/sys/module/nvme_tcp",), "nvme-tcp", "tcp"),
     ),
-    "storage": (Option("XFS_FS", "file systems of the namespaces", ("/sys/module/xfs",), "xfs"),),
+    "storage": (
+        Option("XFS_FS", "file systems of the namespaces", ("/sys/module/xfs",), "xfs"),
+        Option("MD_RAID0", "striped sets of namespaces", ("/sys/module/raid0",), "raid0"),
+    ),
 }  # fmt: skip
 
 
@@ -94,6 +97,8 @@ def kernel_findings(host: Host, plans: Mapping[str, Mapping[str, Any]]) -> List[
             if option.transport not in ("", transport) or config.get(option.name) in ("y", "m"):
                 continue
             if option.name == "DCB" and plan.get("lossless") == "unavailable":
+                continue
+            if option.name == "MD_RAID0" and not plan.get("sets"):
                 continue
             if any(host.exists(path) for path in option.present):
                 continue

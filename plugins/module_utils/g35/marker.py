@@ -1,4 +1,4 @@
-"""The marker file in the root of each file system: which site and host own this namespace.
+"""The marker file in the root of each file system: which site and host own this namespace, or striped set.
 
 Ownership can be read back from the disks themselves, whatever happened to the controller's own records.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Optional
+from typing import Any, Dict, Optional, Tuple
 
 from .host import Host
 
@@ -17,13 +17,15 @@ NAME = ".g35-owner.json"
 
 @dataclass(frozen=True)
 class Marker:
-    """Contents of the marker. ``created`` is UTC, ISO 8601."""
+    """Contents of the marker. ``created`` is UTC, ISO 8601. Of a striped set, ``namespace`` is the set's UUID,
+    ``namespaces`` are those of all its members, and ``nqn`` is the first one's."""
 
     site: str
     owner: str
     namespace: str
     nqn: str
     created: str = ""
+    namespaces: Tuple[str, ...] = ()
 
 
 class MarkerError(ValueError):
@@ -42,14 +44,17 @@ def read_marker(host: Host, directory: str) -> Optional[Marker]:
         raise MarkerError("%s: %s" % (path, error)) from error
     try:
         data = json.loads(text)
-        return Marker(**{key: str(data[key]) for key in ("site", "owner", "namespace", "nqn", "created")})
-    except (ValueError, LookupError, TypeError) as error:
+        texts = {key: str(data[key]) for key in ("site", "owner", "namespace", "nqn", "created")}
+        return Marker(**texts, namespaces=tuple(str(item) for item in data.get("namespaces", ())))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise MarkerError("%s is not a marker: %s" % (path, error)) from error
 
 
 def write_marker(host: Host, directory: str, marker: Marker) -> None:
     """Write the marker, durable before it counts. Raises OSError."""
-    data = asdict(marker)
+    data: Dict[str, Any] = asdict(marker)
+    if not marker.namespaces:
+        del data["namespaces"]
     data["created"] = marker.created or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     text = json.dumps(data, indent=1, sort_keys=True) + "\n"
     host.write_file("%s/%s" % (directory.rstrip("/"), NAME), text, 0o644)

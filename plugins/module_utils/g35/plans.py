@@ -28,7 +28,8 @@ __all__ = [
     "AnaState", "BoxPlan", "CachePlan", "ConnectPath", "ConnectPlan", "ControllerIds", "EtcdPlan", "FabricPlan",
     "FabricPort", "FabricTuning", "File", "HostKey", "MasterPlan", "Mount", "NofNamespace", "NofPlan",
     "Portal", "ProbePlan", "RedfishAccess",
-    "RedfishInterface", "RuntimePlan", "SpdkAccess", "StoragePlan", "StoreInstance", "StorePlan", "TargetNamespace",
+    "RedfishInterface", "RuntimePlan", "SpdkAccess", "StoragePlan", "StoreInstance", "StorePlan", "StripedSet",
+    "TargetNamespace",
     "TargetPlan", "TlsKey", "Unit", "Wheel", "_doc",
 ]  # fmt: skip
 
@@ -123,6 +124,9 @@ class TargetPlan:
     )
     firmware: str = field(
         default="", metadata=_doc("Firmware revision to present where the kernel can; empty leaves the kernel's")
+    )
+    striped: bool = field(
+        default=False, metadata=_doc("Whether an owner has a striped set on them, which the box must not assemble")
     )
     max_queue_size: int = field(
         default=0, metadata=_doc("Entries per queue a portal offers where the kernel can say so; 0 leaves its default")
@@ -289,6 +293,45 @@ class Mount:
     previous_owners: Tuple[str, ...] = field(
         default=(), metadata=_doc("Owners whose mark may be replaced: the namespace is being moved from them")
     )
+    stripe: str = field(
+        default="", metadata=_doc("UUID of the striped set it is a part of; empty: it has a file system of its own")
+    )
+
+
+@dataclass(frozen=True)
+class StripedSet:
+    """Owned namespaces under one file system: an md array of level 0. Without one of them nothing of it can be read."""
+
+    uuid: str = field(metadata=_doc("UUID of the array; derived from the site and all its namespaces"))
+    members: Tuple[str, ...] = field(metadata=_doc("UUIDs of all its namespaces, in the order of the array"))
+    mount_point: str = field(metadata=_doc("Where its file system is mounted"))
+    chunk_size: int = field(metadata=_doc("Bytes that lie on one namespace before the next one follows"))
+
+    @property
+    def name(self) -> str:
+        """Name of the array, in its superblocks and below /dev/md."""
+        return "g35-%s" % self.uuid[:8]
+
+    @property
+    def device(self) -> str:
+        """Where it appears when it is assembled."""
+        return "/dev/md/%s" % self.name
+
+    @property
+    def unit(self) -> str:
+        """The unit that assembles it."""
+        return "g35-stripe-%s.service" % self.uuid
+
+    @property
+    def md_uuid(self) -> str:
+        """Its UUID as mdadm writes one."""
+        text = self.uuid.replace("-", "")
+        return ":".join(text[at : at + 8] for at in range(0, 32, 8))
+
+    @property
+    def links(self) -> Tuple[str, ...]:
+        """Its members' devices by the names that udev gives them everywhere."""
+        return tuple("/dev/disk/by-id/nvme-uuid.%s" % uuid for uuid in self.members)
 
 
 @dataclass(frozen=True)
@@ -297,11 +340,12 @@ class StoragePlan:
 
     site: str = field(metadata=_doc("Name of the site"))
     host: str = field(metadata=_doc("Inventory name of this host: the owner in marker files"))
-    mounts: Tuple[Mount, ...] = field(metadata=_doc("Owned namespaces"))
+    mounts: Tuple[Mount, ...] = field(metadata=_doc("Owned namespaces; those of a striped set share their mount point"))
     file_system: str = field(default="xfs", metadata=_doc("Kind of file system"))
     destroy: Tuple[str, ...] = field(
         default=(), metadata=_doc("UUIDs of namespaces whose foreign contents may be overwritten")
     )
+    sets: Tuple[StripedSet, ...] = field(default=(), metadata=_doc("Striped sets"))
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stage"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stage"))
 

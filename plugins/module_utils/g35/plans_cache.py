@@ -55,7 +55,9 @@ class MasterPlan:
 class StoreInstance:
     """One ``mooncake_client`` that owns one flash directory."""
 
-    name: str = field(metadata=_doc("Name of the store: the UUID of its namespace, or made from its local directory"))
+    name: str = field(
+        metadata=_doc("Name of the store: the UUID of its namespace or set, or made from its local directory")
+    )
     address: str = field(metadata=_doc("Address it binds to and is known by"))
     rpc_port: int = field(metadata=_doc("RPC port"))
     http_port: int = field(metadata=_doc("Health and metrics port"))
@@ -65,13 +67,23 @@ class StoreInstance:
     )
     segment_size: int = field(metadata=_doc("Memory landing zone, bytes"))
     directory: str = field(metadata=_doc("Flash directory, below the mount point"))
-    namespace_uuid: str = field(metadata=_doc("UUID of the namespace it lies on; empty: a local directory"))
+    namespace_uuid: str = field(
+        metadata=_doc("UUID of the namespace or striped set it lies on; empty: a local directory")
+    )
     capacity: int = field(metadata=_doc("What the store may use of the file system, bytes"))
     unit: str = field(metadata=_doc("Its systemd unit"))
     mount_point: str = field(default="", metadata=_doc("Mount point its directory lies on"))
     local_buffer_size: int = field(default=0, metadata=_doc("Registered staging buffer, bytes"))
     bucket_size: int = field(default=0, metadata=_doc("Size of a flash bucket file, bytes"))
     huge_page_size: int = field(default=0, metadata=_doc("Size of the huge pages its memory is made of; 0 for none"))
+    stripe: Tuple[str, ...] = field(
+        default=(), metadata=_doc("UUIDs of the namespaces of the striped set it lies on; empty: it is none")
+    )
+
+    @property
+    def members(self) -> Tuple[str, ...]:
+        """UUIDs of the namespaces it lies on; none for a local directory."""
+        return self.stripe or ((self.namespace_uuid,) if self.namespace_uuid else ())
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class StorePlan:
     master_address: str = field(
         metadata=_doc("RPC address of the master, address:port; with two masters etcd:// and the members of etcd")
     )
-    instances: Tuple[StoreInstance, ...] = field(metadata=_doc("Stores, one per owned namespace"))
+    instances: Tuple[StoreInstance, ...] = field(metadata=_doc("Stores, one per owned namespace or striped set"))
     files: Tuple[File, ...] = field(default=(), metadata=_doc("Files of the stores"))
     units: Tuple[Unit, ...] = field(default=(), metadata=_doc("systemd units of the stores"))
     master_admin: str = field(

@@ -85,22 +85,25 @@ def _kernel(host: Host) -> str:
     return host.read_value("/proc/sys/kernel/osrelease") or "unknown"
 
 
-def device_findings(host: Host, plan: TargetPlan, foreign: Sequence[str]) -> List[Finding]:
-    """Devices that are absent, empty, or used by something other than this plan. Reads only."""
+def device_findings(
+    host: Host, plan: TargetPlan, foreign: Sequence[str], released: Sequence[str] = ()
+) -> List[Finding]:
+    """Devices that are absent, empty, or used by something other than this plan. Reads only. ``released`` are arrays
+    on them that an apply takes apart."""
     exported = {}
     for nqn in foreign:
         for item in nvmet.read_subsystem(host, nqn)["namespaces"].values():
             exported[host.real(item["device"])] = nqn
     found = []
     for namespace in plan.namespaces:
-        problem, remedy = _device_problem(host, namespace.device, exported)
+        problem, remedy = _device_problem(host, namespace.device, exported, released)
         if problem:
             expected = "a free block device or regular file"
             found.append(Finding("target.device", namespace.device, problem, expected, remedy))
     return found
 
 
-def _device_problem(host: Host, device: str, exported: Dict[str, str]) -> "tuple[str, str]":
+def _device_problem(host: Host, device: str, exported: Dict[str, str], released: Sequence[str]) -> "tuple[str, str]":
     correct = "correct g35_ebof.namespaces[].device (stable names: ls -l /dev/disk/by-id)"
     if not host.path(device).exists():
         return "absent", correct
@@ -119,7 +122,7 @@ def _device_problem(host: Host, device: str, exported: Dict[str, str]) -> "tuple
         "%s/%s" % (base, name) for name in host.list(base) if host.exists("%s/%s/partition" % (base, name))
     ]
     for part in parts:
-        holders = host.list(part + "/holders")
+        holders = [name for name in host.list(part + "/holders") if name not in released]
         if holders:
             return "held by %s" % ", ".join(holders), "take it out of that volume group, array or mapping"
         number = host.read_value(part + "/dev")

@@ -88,5 +88,8 @@ BENCH_TOOLS: Dict[str, Tool] = {
 #: what a stage needs besides where its paths use TLS: the daemon that shakes hands for the kernel
 TLS_TOOL = Tool("tlshd", "ktls-utils", "ktls-utils")
 
+#: what stage storage needs besides where it has striped sets
+STRIPE_TOOL = Tool("mdadm", "mdadm", "mdadm")
+
 #: only wanted when the transport is RDMA
 RDMA_ONLY = ("rdma",)

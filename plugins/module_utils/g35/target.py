@@ -10,7 +10,7 @@ import functools
 import json
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import ana, network, nvmet, ssd
+from . import ana, network, nvmet, ssd, target_stripes
 from .converge import Change, Finding, Stage
 from .host import Host
 from .managed import CONFIG, boot_files, file_changes, removal_changes, unit_changes, unit_findings
@@ -22,7 +22,10 @@ from .target_psks import TargetPsks
 #: how long a boot unit waits for devices and addresses, seconds
 BOOT_WAIT = 120.0
 _MARKER = CONFIG + "/target.json"
-_MODULES = ("ana", "dhchap", "network", "nvmet", "psk_ring", "ssd", "target", "target_keys", "target_psks", "tlspsk")
+_MODULES = (
+    "ana", "contents", "dhchap", "network", "nvmet", "psk_ring", "ssd", "stripe", "target", "target_keys",
+    "target_psks", "target_stripes", "tlspsk", "xfs",
+)  # fmt: skip
 
 
 class TargetStage(Stage):
@@ -118,7 +121,7 @@ class TargetStage(Stage):
         foreign = [nqn for nqn in present if nqn not in self.subsystems and nqn not in before["subsystems"]]
         found += ssd.module_findings(self.host, self.modules)
         found += self.ring.preflight() + self.psks.preflight()
-        found += ssd.device_findings(self.host, self.plan, foreign)
+        found += ssd.device_findings(self.host, self.plan, foreign, target_stripes.assembled_here(self.host, self.plan))
         local = {item.rpartition("/")[0] for have in network.addresses_of(self.host).values() for item in have}
         for portal in self.plan.portals:
             if portal.address not in local:
@@ -179,6 +182,7 @@ class TargetStage(Stage):
             for name in self.modules
             if name not in state["modules"]
         ]
+        todo += target_stripes.changes(self.host, self.plan)
         todo += self._stale(state, set(self.subsystems), set(self.ports))
         todo += self.psks.target_changes(state)
         # Before anybody is let in, so that no host is ever admitted without its key.

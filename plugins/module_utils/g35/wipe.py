@@ -4,13 +4,14 @@ them."""
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from . import xfs
+from . import stripe, xfs
 from .converge import Finding
 from .host import CommandFailed, Host
-from .nvme import read_mounts, read_topology, users_of
+from .nvme import read_mounts, read_topology
 from .plans import StoragePlan
+from .storage_reading import Member, Reading, read_all
 
 
 def wipe(host: Host, plan: StoragePlan, site: str, *, check: bool = False) -> Dict[str, Any]:
@@ -24,34 +25,61 @@ def wipe(host: Host, plan: StoragePlan, site: str, *, check: bool = False) -> Di
     if site != plan.site:
         findings.append(Finding("wipe.site", "site", site, plan.site, "type the name of the site that is to be lost"))
     topology, mounts = read_topology(host), read_mounts(host)
-    for mount in plan.mounts if not findings else ():
-        namespace = topology.namespace(mount.nqn, mount.nsid)
-        if namespace is None or namespace.uuid != mount.uuid.lower():
-            found = "no device" if namespace is None else "UUID %s" % namespace.uuid
-            findings.append(Finding("wipe.device", mount.uuid, found, "its device", "g35ctl deploy --only connect"))
-            continue
-        users = users_of(host, namespace, mounts)
-        if users:
-            remedy = "stop what uses it: g35ctl teardown does"
-            findings.append(Finding("wipe.in_use", mount.uuid, "used by %s" % ", ".join(users), "unused", remedy))
-            continue
-        content = xfs.read_content(host, namespace.device, plan.site, mount.uuid, namespace.size)
-        if content.kind == xfs.EMPTY:
-            continue
-        if content.kind not in (xfs.OURS, xfs.UNFINISHED):
-            remedy = "nothing: what g35ctl did not make is not its to destroy"
-            findings.append(Finding("wipe.content", mount.uuid, content.description, "ours", remedy, "warning"))
-            continue
-        change = {"what": "namespace %s" % mount.uuid, "before": content.description, "after": "empty"}
-        changes.append({**change, "disruptive": "everything on it is destroyed"})
-        if not check:
-            try:
-                host.must(["wipefs", "--all", "--force", namespace.device], timeout=120.0)
-            except CommandFailed as error:
-                findings.append(Finding("wipe.apply", mount.uuid, str(error), "empty", "see the kernel log"))
+    for item in read_all(host, plan, topology, mounts) if not findings else ():
+        found, change = _wiped(host, item, check)
+        findings += found
+        changes += [change] if change else []
     failed = [item for item in findings if item.severity == "error"]
     message = "; ".join("%s: %s" % (item.subject, item.observed) for item in failed)
     return {
         "action": "wipe", "changed": bool(changes), "failed": bool(failed), "msg": message, "changes": changes,
         "findings": [asdict(item) for item in findings], "state": {"wiped": [item["what"] for item in changes]},
     }  # fmt: skip
+
+
+def _wiped(host: Host, item: Reading, check: bool) -> Tuple[List[Finding], Optional[Dict[str, str]]]:
+    """One file system with its namespaces: what forbids it, and what was done. A striped set goes as a whole."""
+    for member in item.members:
+        if member.namespace is None or member.namespace.uuid != member.mount.uuid.lower():
+            told = "no device" if member.namespace is None else "UUID %s" % member.namespace.uuid
+            remedy = "g35ctl deploy --only connect"
+            return [Finding("wipe.device", member.mount.uuid, told, "its device", remedy)], None
+    if not item.usable:
+        told = ", ".join(member.mount.uuid for member in item.members if not member.usable) or ", ".join(item.lost)
+        remedy = "g35ctl deploy --only connect"
+        return [Finding("wipe.device", item.uuid, "no live path to %s" % told, "its devices", remedy)], None
+    users = [*item.users, *([item.mounted.mount_point] if item.mounted is not None else [])]
+    if users:
+        remedy = "stop what uses it: g35ctl teardown does"
+        return [Finding("wipe.in_use", item.uuid, "used by %s" % ", ".join(users), "unused", remedy)], None
+    doomed = [member for member in item.members if _is_ours(item, member)]
+    if item.content.kind == xfs.EMPTY:
+        return [], None
+    if not doomed:
+        remedy = "nothing: what g35ctl did not make is not its to destroy"
+        observed = item.content.description if item.content.kind != "absent" else item.problem
+        return [Finding("wipe.content", item.uuid, observed, "ours", remedy, "warning")], None
+    change = {"what": item.subject, "before": item.content.description, "after": "empty"}
+    change["disruptive"] = "everything on it is destroyed"
+    try:
+        if not check:
+            _erase(host, item, [member.namespace.device for member in doomed if member.namespace is not None])
+    except (OSError, CommandFailed) as error:
+        return [Finding("wipe.apply", item.uuid, str(error), "empty", "see the kernel log")], change
+    return [], change
+
+
+def _is_ours(item: Reading, member: Member) -> bool:
+    """Whether g35ctl made what is on this namespace: the file system, or a member of the planned set."""
+    if item.plan is None or item.array is not None:
+        return item.content.kind in (xfs.OURS, xfs.UNFINISHED)
+    return member.content.kind == xfs.OURS
+
+
+def _erase(host: Host, item: Reading, devices: Sequence[str]) -> None:
+    for array in item.arrays:
+        stripe.stop(host, array.device)
+    for device in devices:
+        if item.plan is not None:
+            stripe.forget(host, device)
+        host.must(["wipefs", "--all", "--force", device], timeout=120.0)

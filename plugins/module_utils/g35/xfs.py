@@ -11,21 +11,14 @@ import uuid
 from dataclasses import dataclass
 from typing import List, Optional
 
+from .contents import EMPTY, FOREIGN, OURS, UNFINISHED, UNREADABLE, Content, look, read_bytes
 from .host import Host
 
-_MIB = 2**20
-#: mkfs.xfs of xfsprogs 6 refuses less
-SMALLEST = 300 * _MIB
-#: pieces of a device that has no signature at which it is looked at, and their size in bytes
-_SAMPLES = 64
-_SAMPLE = 4096
-FORMAT_TIMEOUT = 1800.0
+__all__ = ["EMPTY", "FOREIGN", "OURS", "UNFINISHED", "UNREADABLE", "Content"]
 
-EMPTY = "empty"
-OURS = "ours"
-UNFINISHED = "unfinished"
-FOREIGN = "foreign"
-UNREADABLE = "unreadable"
+#: mkfs.xfs of xfsprogs 6 refuses less
+SMALLEST = 300 * 2**20
+FORMAT_TIMEOUT = 1800.0
 
 
 @dataclass(frozen=True)
@@ -35,14 +28,6 @@ class Superblock:
     uuid: str
     label: str
     in_progress: bool
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a device holds: ``kind`` is empty, ours, unfinished (ours, but never completed), foreign or unreadable."""
-
-    kind: str
-    description: str
 
 
 def label_of(namespace_uuid: str) -> str:
@@ -65,61 +50,21 @@ def read_superblock(data: bytes) -> Optional[Superblock]:
 
 
 def read_content(host: Host, device: str, site: str, namespace_uuid: str, size: int) -> Content:
-    """Look at a device. Empty means: no signature that blkid knows, and nothing but zeros in its first and last MiB
-    and wherever it is sampled in between."""
+    """Look at a device of ``size`` bytes for the file system of this site and this namespace (or striped set)."""
     try:
-        found = read_superblock(_read(host, device, 0, 4096))
-        wanted = (label_of(namespace_uuid), file_system_uuid(site, namespace_uuid))
-        if found is not None and (found.label, found.uuid) == wanted:
-            return Content(UNFINISHED if found.in_progress else OURS, "XFS %s" % found.label)
-        head = _read(host, device, 0, _MIB)
-        tail = _read(host, device, max(0, size - _MIB), _MIB)
+        found = read_superblock(read_bytes(host, device, 0, 4096))
     except OSError as error:
         return Content(UNREADABLE, str(error))
-    probe = host.run(["blkid", "-p", "-o", "export", device], timeout=60.0)
-    if probe.ok:
-        return Content(FOREIGN, _describe(probe.out))
-    if probe.code == 8:
-        return Content(FOREIGN, "several signatures at once (wipefs %s lists them)" % device)
-    if probe.code != 2:
-        return Content(UNREADABLE, probe.explain())
-    if head.strip(b"\0") or tail.strip(b"\0"):
-        return Content(FOREIGN, "data without a known signature")
-    try:
-        used = [offset for offset in _samples(size) if _read(host, device, offset, _SAMPLE).strip(b"\0")]
-    except OSError as error:
-        return Content(UNREADABLE, str(error))
-    if used:
-        return Content(FOREIGN, "data without a known signature, at byte %d for example" % used[0])
-    return Content(EMPTY, "nothing")
+    kind = kind_of(found, site, namespace_uuid)
+    return Content(kind, "XFS %s" % label_of(namespace_uuid)) if kind else look(host, device, size)
 
 
-def _samples(size: int) -> List[int]:
-    """Where to look between the ends: raw pools and encrypted volumes keep nothing that blkid knows.
-
-    In the middle of equal parts: an mkfs.xfs that was cut off leaves headers of allocation groups at their ends.
-    """
-    return [(2 * number + 1) * size // (2 * _SAMPLES) // _SAMPLE * _SAMPLE for number in range(_SAMPLES)]
-
-
-def _describe(export: str) -> str:
-    fields = dict(line.partition("=")[::2] for line in export.splitlines())
-    words: List[str] = []
-    if fields.get("PTTYPE"):
-        words.append("a partition table (%s)" % fields["PTTYPE"])
-    if fields.get("TYPE"):
-        words.append(fields["TYPE"])
-    for key in ("LABEL", "UUID"):
-        if fields.get(key):
-            words.append("%s %s" % (key.lower(), fields[key]))
-    return ", ".join(words) or "an unknown signature"
-
-
-def _read(host: Host, device: str, offset: int, length: int) -> bytes:
-    # Unbuffered: the interpreter would round small reads up, and a slow fabric makes that felt.
-    with open(str(host.path(device)), "rb", buffering=0) as handle:
-        handle.seek(offset)
-        return handle.read(length)
+def kind_of(found: Optional[Superblock], site: str, namespace_uuid: str) -> str:
+    """``ours`` or ``unfinished`` when this is the superblock of the file system that was looked for, else empty."""
+    wanted = (label_of(namespace_uuid), file_system_uuid(site, namespace_uuid))
+    if found is None or (found.label, found.uuid) != wanted:
+        return ""
+    return UNFINISHED if found.in_progress else OURS
 
 
 def make_command(device: str, site: str, namespace_uuid: str, overwrite: bool) -> List[str]:

@@ -47,11 +47,13 @@ class Asked:
 
 @dataclass
 class Store:
-    """A store that runs, or ran: ``stopped`` is None while it does."""
+    """A store that runs, or ran: ``stopped`` is None while it does. ``uuid`` is its namespace's or its striped set's,
+    ``members`` are the namespaces it lies on."""
 
     host: str
     uuid: str
     segment: str
+    members: tuple[str, ...]
     stopped: float | None = None
     only_in_memory: set[str] = field(default_factory=set)
 
@@ -158,7 +160,7 @@ class World:
             for mount in plan.storage.mounts if plan.storage is not None else ():
                 assert not [name for name, uuids in self.mounted.items() if mount.uuid in uuids]
                 assert mount.nqn in self.connected[host]
-                self.flash.pop(mount.uuid, None)
+                self.flash.pop(mount.stripe or mount.uuid, None)
                 self.marks.pop(mount.uuid, None)
         if play.playbook == "connect":
             assert plan.connect is not None
@@ -173,7 +175,7 @@ class World:
         if play.playbook == "cache":
             assert plan.cache is not None
             for item in plan.cache.store.instances if plan.cache.store else ():
-                self.start(host, item.namespace_uuid, segment(item))
+                self.start(host, item.namespace_uuid, segment(item), item.members)
         if play.playbook == "pool":
             return "g35_pool", self.pool(play.variables)
         if play.playbook == "verify":
@@ -185,7 +187,8 @@ class World:
         assert plan.cache is not None and plan.storage is not None and plan.connect is not None, "no plan to let go by"
         keep = {mount.uuid for mount in plan.storage.mounts}
         for store in self.running(host):
-            if store.uuid not in keep:
+            if not keep.issuperset(store.members):
+                assert not keep.intersection(store.members), f"a part of {store.uuid} was taken away"
                 assert not store.only_in_memory, f"values in the memory of {store.segment} are lost"
                 store.stopped = self.now
         self.mounted[host] = self.mounted.get(host, set()) & keep
@@ -220,15 +223,15 @@ class World:
         self.marks[uuid] = host
         self.mounted.setdefault(host, set()).add(uuid)
 
-    def start(self, host: str, uuid: str, name: str) -> None:
-        assert uuid in self.mounted.get(host, set()) and self.marks[uuid] == host
+    def start(self, host: str, uuid: str, name: str, members: tuple[str, ...]) -> None:
+        assert all(item in self.mounted.get(host, set()) and self.marks[item] == host for item in members)
         if any(store.uuid == uuid for store in self.running(host)):
             return
         for store in self.stores:
             if store.uuid == uuid and store.stopped is not None:
                 assert self.now - store.stopped >= TTL, f"a store of {uuid} started within the client's time to live"
             assert store.uuid != uuid or store.stopped is not None, f"two stores of {uuid}"
-        self.stores.append(Store(host, uuid, name))
+        self.stores.append(Store(host, uuid, name, members))
 
     def running(self, host: str) -> list[Store]:
         return [store for store in self.stores if store.host == host and store.stopped is None]
@@ -298,6 +301,7 @@ class World:
             hands.apply(stage, [host.name for host in hands.plan.hosts])
         for host in hands.plan.hosts:
             for mount in host.storage.mounts if host.storage is not None else ():
-                self.flash.setdefault(mount.uuid, {f"{mount.uuid}-{n}" for n in range(3)})
+                lies_on = mount.stripe or mount.uuid
+                self.flash.setdefault(lies_on, {f"{lies_on}-{n}" for n in range(3)})
         for store in self.stores:
             store.only_in_memory = {f"memory-{store.segment}"}

@@ -85,7 +85,7 @@ def test_a_file_of_ours_is_read_and_then_gone(owner: Owner) -> None:
     ).run()
     layout, *reads = (item.argv for item in fio.started)
     assert writes(layout)
-    assert f"--filename={MOUNT}/{FOLDER}/data" in layout
+    assert f"--filename={MOUNT}/{FOLDER}/{TARGET.uuid}" in layout
     assert not any(writes(argv) for argv in reads)
     assert [run["queue_depth"] for run in state["runs"]] == [8, 1, 32]
     assert all(run["problem"] == "" for run in state["runs"])
@@ -148,7 +148,7 @@ def test_writing_happens_only_in_the_round_of_named_namespaces(owner: Owner) -> 
     rounds = [take(test) for test in ("layout", "namespace", "remote", "aggregate")]
     suite(owner, job(*rounds, take("write", Point(MIB, 32, "randwrite"))), fio).run()
     assert [writes(item.argv) for item in fio.started] == [True, False, False, True]
-    assert f"--filename={MOUNT}/{FOLDER}/data" in fio.started[-1].argv
+    assert f"--filename={MOUNT}/{FOLDER}/{TARGET.uuid}" in fio.started[-1].argv
 
 
 def test_a_device_that_is_none_is_not_measured(owner: Owner) -> None:
