@@ -14,12 +14,20 @@ from . import managed, stripe, xfs
 from . import storage_leaving as leaving
 from .converge import Change, Finding, Stage
 from .host import Host
-from .marker import Marker, write_marker
+from .marker import Marker, MarkerError, write_marker
 from .nvme import read_mounts, read_topology
 from .plans import File, Mount, StoragePlan
 from .schema import load
-from .storage_judging import dead_array, is_orphan, is_taken_over, may_be_overwritten, mount_findings, obstacles
-from .storage_reading import Reading, devices_of, located, read_all, set_state, states_of
+from .storage_judging import (
+    dead_array,
+    is_orphan,
+    is_right,
+    is_taken_over,
+    may_be_overwritten,
+    mount_findings,
+    obstacles,
+)
+from .storage_reading import Reading, devices_of, located, probe_marker, read_all, set_state, states_of
 
 
 def build(host: Host, plan: Dict[str, Any]) -> Stage:
@@ -104,7 +112,7 @@ class StorageStage(Stage):
             todo.append(Change(point, broken, "mounted again", lambda: self._mount_again(item)))
         elif item.plan is not None and item.arrays and item.array is None:
             names = ", ".join("%s (%s)" % (array.name, array.state or "no state") for array in item.arrays)
-            todo.append(Change(item.subject, "in pieces: %s" % names, "taken apart", lambda: self._take_apart(item)))
+            todo.append(Change(item.subject, "in pieces: %s" % names, "taken apart", lambda: self._untangle(item)))
         if self._is_to_be_made(item):
             before = item.content.description if item.content.kind != xfs.EMPTY else "empty"
             if item.content.kind == xfs.UNFINISHED:
@@ -152,6 +160,19 @@ class StorageStage(Stage):
         for array in item.arrays:
             stripe.stop(self.host, array.device)
 
+    def _untangle(self, item: Reading) -> None:
+        """Take what is left of an array apart, and make sure of the owner before the set is assembled for good."""
+        self._take_apart(item)
+        if item.content.kind != xfs.OURS:
+            return
+        now = located(self.host, item, read_topology(self.host), read_mounts(self.host))
+        try:
+            marker = probe_marker(self.host, now)
+        except MarkerError as error:
+            raise OSError(str(error)) from error
+        if marker is not None and not is_right(self.plan, item, marker):
+            raise OSError("%s is marked for host %s of site %s" % (item.subject, marker.owner, marker.site))
+
     def _assembling(self, item: Reading, state: Dict[str, Any]) -> List[Change]:
         """A unit that says it has assembled its array, where there is none (any more): it has to do it again."""
         if item.plan is None or not item.usable or (item.array is not None and not self._is_to_be_made(item)):
@@ -172,8 +193,9 @@ class StorageStage(Stage):
             self.host.must(["umount", "-l", point])
         if item.plan is not None:
             dead = dead_array(self.host, item.mounted) if item.mounted is not None else None
-            for array in (*item.arrays, *((dead,) if dead is not None else ())):
-                stripe.stop(self.host, array.device)
+            if dead is not None:
+                stripe.stop(self.host, dead.device)
+            self._untangle(item)
             self._start_set(item)
             return
         # systemctl takes the mount point for the name of its unit.
@@ -181,6 +203,8 @@ class StorageStage(Stage):
 
     def _lacks_marker(self, item: Reading) -> bool:
         # Foreign contents without consent never get here: preflight stops the apply.
+        if item.hidden and item.content.kind == xfs.OURS:
+            return False  # it could not be looked at yet: the read-back tells
         return item.marker is None and not (item.problem and item.content.kind == xfs.OURS)
 
     def _marker_change(self, item: Reading) -> Change:

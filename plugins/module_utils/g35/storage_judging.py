@@ -7,7 +7,7 @@ from typing import List, Optional
 from . import stripe, xfs
 from .converge import Finding
 from .host import Host
-from .marker import same_owner
+from .marker import Marker, same_owner
 from .nvme import MountEntry
 from .plans import StoragePlan
 from .storage_reading import Member, Reading, devices_of
@@ -139,13 +139,13 @@ def _is_device_of(item: Reading, entry: MountEntry) -> bool:
 
 
 def _owner_findings(plan: StoragePlan, item: Reading) -> List[Finding]:
-    marker = item.marker
     if item.problem and item.content.kind == xfs.OURS and not item.mounted_right:
         # Without its marker nobody knows whose it is.
         device = item.device.device if item.device is not None else (item.plan.device if item.plan else "DEVICE")
         remedy = "check the file system: xfs_repair -n %s" % device
         return [Finding("storage.marker", item.mount.mount_point, item.problem, "a readable marker", remedy)]
-    if marker is None or same_owner(marker, plan.site, plan.host, item.uuid) or is_taken_over(plan, item):
+    marker = item.marker
+    if marker is None or is_right(plan, item, marker):
         return []
     kind = "set" if item.plan is not None else "namespace"
     return [
@@ -157,6 +157,12 @@ def _owner_findings(plan: StoragePlan, item: Reading) -> List[Finding]:
             "give it back to %s (g35_storage.owns), or move it on purpose" % marker.owner,
         )
     ]
+
+
+def is_right(plan: StoragePlan, item: Reading, marker: Marker) -> bool:
+    """Whether a mark names this host, or one that the plan says the namespaces come from."""
+    owners = (plan.host, *item.previous_owners)
+    return any(same_owner(marker, plan.site, name, item.uuid) for name in owners)
 
 
 def is_taken_over(plan: StoragePlan, item: Reading) -> bool:

@@ -207,11 +207,19 @@ def test_what_mdadm_assembled_in_part_is_taken_apart_first(flash) -> None:
     flash.write_set(SET)
     flash.set_marker(SET, "gpu1")
     flash.assemble(["/dev/nvme0n1"], state="inactive")
-    # Looking into it would mean to assemble it.
-    flash.answers["mdadm"] = lambda words: flash._mdadm(list(words))
     outcome = run(flash)
     assert flash.ran("mdadm", "--stop", "/dev/md127") and not created(flash)
     assert not outcome.failed, outcome.message
+
+
+@pytest.mark.parametrize("state", ["inactive", "broken"])
+def test_whose_it_is_is_known_before_what_is_in_pieces_is_put_together(flash, state: str) -> None:
+    flash.write_set(SET)
+    flash.set_marker(SET, "gpu2")
+    flash.assemble(["/dev/nvme0n1", "/dev/nvme1n1"], state=state)
+    outcome = run(flash)
+    assert outcome.failed and "is marked for host gpu2" in outcome.message
+    assert flash.marked()["owner"] == "gpu2" and not flash.ran("systemctl", "restart")
 
 
 def test_an_array_that_broke_under_its_mount_is_assembled_and_mounted_again(flash) -> None:
