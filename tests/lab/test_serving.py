@@ -69,6 +69,11 @@ class Serving:
             host, port = ways[target]
             return asyncio.run(ask(host, port, "/v1/completions", body, timeout=300))
 
+    def keys(self) -> set[str]:
+        """The keys that the master knows."""
+        program = "import urllib.request as u; print(u.urlopen('http://192.0.2.11:9003/get_all_keys').read().decode())"
+        return set(self.shell("head1", "python3", "-c", program).split())
+
     def result(self) -> serving_result.ServingResult:
         found = serving_result.read(runs(self.inventory / ".g35")[-1].path)
         assert found is not None
@@ -140,7 +145,11 @@ def test_flash_serves_what_memory_has_evicted(deployed: Serving) -> None:
 def test_an_owner_that_was_killed_brings_its_flash_back(deployed: Serving) -> None:
     store = "g35-mooncake-store-var-lib-g35-flash-ssd1.service"
     prompt = text(f"owner {time.time()}", 4096)
+    known = deployed.keys()
     cold = deployed.ask("gpu1", prompt)
+    time.sleep(2)
+    own = deployed.keys() - known
+    assert len(own) >= 4096 // BLOCK - 1
     for number in range(24):
         deployed.ask("gpu1", text(f"more {number} {time.time()}", 4096), 1)
         time.sleep(0.2)
@@ -151,10 +160,11 @@ def test_an_owner_that_was_killed_brings_its_flash_back(deployed: Serving) -> No
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         states = [deployed.lab.ssh(guest, ["systemctl", "is-active", store]).stdout.strip() for guest in ENGINES]
-        if states == ["active", "active"]:
+        if states == ["active", "active"] and own <= deployed.keys():
             break
         time.sleep(2)
-    time.sleep(10)
+    missing = own - deployed.keys()
+    assert not missing, f"{len(missing)} of {len(own)} blocks did not come back from flash"
     found = deployed.ask("gpu2", prompt)
     assert found.cached_tokens >= 31 / 32 * 4096
     assert found.text == cold.text
