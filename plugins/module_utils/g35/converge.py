@@ -124,6 +124,10 @@ class Stage:
         """What undoes everything this stage made, and nothing else. Never destroys data."""
         return []
 
+    def coming_up(self, state: Dict[str, Any]) -> bool:
+        """True while what somebody else started (a boot, a lab) is on its way: an apply waits for that too."""
+        return False
+
 
 def act(stage: Stage, action: str, *, check: bool = False, allow_disruptive: bool = False) -> Outcome:
     """Do ``action`` for ``stage``. ``check`` computes everything and changes nothing."""
@@ -170,6 +174,8 @@ def _perform(
         ]
         # Whoever only asks is told everything that would be done, not just what needs consent.
         return _judged(action, found, state, todo if check else [], changed=False)
+    if action == "apply" and not check and not todo and stage.coming_up(state):
+        return _read_back(stage, action, compute, [])
     if check or not todo:
         found = [] if (check and todo) or action != "apply" else stage.findings(state)
         return _judged(action, found, state, todo, changed=bool(todo))

@@ -245,12 +245,19 @@ class InferenceStage(Stage):
 
     def hopeless(self, state: Dict[str, Any]) -> bool:
         """A service that systemd had to start again and again does not come up by waiting for it."""
-        silent = {
-            item["unit"]
-            for item in list(state["engines"].values()) + list(state["routers"].values())
-            if item["mode"] != "files" and not item["healthy"]
-        }
+        silent = _silent(state)
         return any(count >= HOPELESS_STARTS and unit in silent for unit, count in state["restarts"].items())
+
+    def coming_up(self, state: Dict[str, Any]) -> bool:
+        """True for a service that was started, by a boot say, less than its time to start ago and is silent so far."""
+        names = sorted(_silent(state))
+        if not names or self.hopeless(state):
+            return False
+        told = self.host.run(["systemctl", "show", "--property", "Id,ActiveEnterTimestampMonotonic", "--"] + names)
+        since = [int(text) / 1e6 for text in re.findall(r"^ActiveEnterTimestampMonotonic=([0-9]+)$", told.out, re.M)]
+        # Zero: it is not active, and nothing is coming.
+        now = float((self.host.read("/proc/uptime") or "0").split()[0])
+        return any(moment > 0 and now - moment < self.settle_seconds for moment in since)
 
     # -- undoing ------------------------------------------------------------------------------------------------
 
@@ -286,3 +293,9 @@ def _gate_source() -> str:
 def build(host: Host, plan: Dict[str, Any], part: str = WHOLE) -> InferenceStage:
     """The stage for ``plan`` (an InferencePlan as JSON data), or a part of it. Raises schema.SchemaError."""
     return InferenceStage(host, load(InferencePlan, plan), part=part)
+
+
+def _silent(state: Dict[str, Any]) -> Set[str]:
+    """Units of services that run here and do not answer."""
+    services = list(state["engines"].values()) + list(state["routers"].values())
+    return {item["unit"] for item in services if item["mode"] != "files" and not item["healthy"]}

@@ -54,8 +54,11 @@ class EngineHost(Host):
         self.images: set[str] = set()
         self.starts: dict[str, int] = {}
         self.healthy = True
+        #: when the services became active, seconds of uptime; now it is 10,000
+        self.started = 100.0
         self.listed = "llama-3.3-70b"
         self.put("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
+        self.put("/proc/uptime", "10000.00 20000.00\n")
         self.put("/proc/meminfo", f"MemTotal: {2**30} kB\n")
         self.put("/usr/bin/python3.11", "")
         self.put("/srv/models/llama-3.3-70b/config.json", "{}")
@@ -102,7 +105,11 @@ class EngineHost(Host):
         state = "active" if name in self.active else "inactive"
         enabled = "enabled" if name in self.enabled else "disabled"
         restarts = self.starts.get(name, 0)
-        return f"Id={name}\nActiveState={state}\nUnitFileState={enabled}\nNeedDaemonReload=no\nNRestarts={restarts}"
+        since = int(self.started * 1e6) if name in self.active else 0
+        return (
+            f"Id={name}\nActiveState={state}\nUnitFileState={enabled}\nNeedDaemonReload=no\nNRestarts={restarts}"
+            f"\nActiveEnterTimestampMonotonic={since}"
+        )
 
     def systemctl(self, verb: str, name: str) -> None:
         if verb == "enable":

@@ -81,6 +81,21 @@ def test_an_engine_that_loads_is_waited_for_as_long_as_the_site_allows(host: Eng
     assert 1790 <= host.now <= 1810
 
 
+def test_an_engine_that_a_boot_has_just_started_is_waited_for(host: EngineHost) -> None:
+    host.run_stage()
+    before, host.healthy, host.started = host.now, False, 9990.0
+    outcome = host.run_stage()
+    assert checks(outcome) == {"inference.health"} and not outcome.changed
+    assert host.now - before > 60
+
+
+def test_an_engine_that_has_long_been_silent_is_told_at_once(host: EngineHost) -> None:
+    host.run_stage()
+    before, host.healthy = host.now, False
+    assert checks(host.run_stage()) == {"inference.health"}
+    assert host.now == before
+
+
 def test_restarting_an_engine_needs_consent(host: EngineHost) -> None:
     host.run_stage()
     before = list(host.writes)
