@@ -9,11 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from g35ctl.engine import folder
+import pytest
+
+from g35ctl.engine import folder, ledger, planning, session
 from g35ctl.engine.events import TaskEvent
+from g35ctl.engine.lifecycle import hands
 from g35ctl.engine.lifecycle.hands import Hands
 from g35ctl.engine.runner import Play, Played
 from g35ctl.engine.session import Session
+from g35ctl.plan import build as build_module
 from g35ctl.plan.cache import segment
 from g35ctl.site.model import Site
 
@@ -305,3 +309,20 @@ class World:
                 self.flash.setdefault(lies_on, {f"{lies_on}-{n}" for n in range(3)})
         for store in self.stores:
             store.only_in_memory = {f"memory-{store.segment}"}
+
+
+def deployed_world(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world in which the site was deployed, with no play counted yet."""
+    monkeypatch.delenv("G35_STATE", raising=False)
+    # What files say is tested elsewhere; rendering them takes most of the time of a plan.
+    monkeypatch.setattr(build_module, "with_files", lambda plan, site, host: plan)
+    monkeypatch.setattr(hands, "content_digest", lambda: "content")
+    monkeypatch.setattr(planning, "content_digest", lambda: "content")
+    # Nor does a test's record have to outlive a power cut, or its plan be read by Ansible.
+    monkeypatch.setattr(ledger.os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(session, "write_atomically", lambda path, data: None)
+    made = World(tmp_path / "hosts.yml", site)
+    made.deploy()
+    made.plays.clear()
+    made.count = 0
+    return made

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fleet_world import Killed, World
+from fleet_world import Killed, World, deployed_world
 
-from g35ctl.engine import ledger, planning, session
 from g35ctl.engine.ledger import Ledger, content_digest
-from g35ctl.engine.lifecycle import acts, hands, record
+from g35ctl.engine.lifecycle import acts, record
 from g35ctl.engine.lifecycle.acts import MoveOptions
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
 from g35ctl.engine.lifecycle.life import must_be_named
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error
-from g35ctl.plan import build as build_module
 from g35ctl.site import load as site_load
 from g35ctl.site.model import Site
 from g35ctl.validate.verdict import Grade
@@ -61,19 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture
 def world(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.delenv("G35_STATE", raising=False)
-    # What files say is tested elsewhere; rendering them takes most of the time of a plan.
-    monkeypatch.setattr(build_module, "with_files", lambda plan, site, host: plan)
-    monkeypatch.setattr(hands, "content_digest", lambda: "content")
-    monkeypatch.setattr(planning, "content_digest", lambda: "content")
-    # Nor does a test's record have to outlive a power cut, or its plan be read by Ansible.
-    monkeypatch.setattr(ledger.os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(session, "write_atomically", lambda path, data: None)
-    made = World(tmp_path / "hosts.yml", site)
-    made.deploy()
-    made.plays.clear()
-    made.count = 0
-    return made
+    return deployed_world(tmp_path, site, monkeypatch)
 
 
 def custody(world: World) -> record.Custody:

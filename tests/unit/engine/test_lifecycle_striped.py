@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fleet_world import Killed, World
+from fleet_world import Killed, World, deployed_world
 from test_lifecycle import HOSTS, INVENTORY, SSD, custody, drain, failover, in_flight, is_converged, undrain
 
-from g35ctl.engine import ledger, planning, session
 from g35ctl.engine.lifecycle import acts, hands, removal
 from g35ctl.engine.lifecycle.acts import MoveOptions
 from g35ctl.errors import G35Error
-from g35ctl.plan import build as build_module
 from g35ctl.site import load as site_load
 from g35ctl.site.model import Site
 from g35ctl.validate.verdict import Grade
@@ -45,17 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture
 def world(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.delenv("G35_STATE", raising=False)
-    monkeypatch.setattr(build_module, "with_files", lambda plan, site, host: plan)
-    monkeypatch.setattr(hands, "content_digest", lambda: "content")
-    monkeypatch.setattr(planning, "content_digest", lambda: "content")
-    monkeypatch.setattr(ledger.os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(session, "write_atomically", lambda path, data: None)
-    made = World(tmp_path / "hosts.yml", site)
-    made.deploy()
-    made.plays.clear()
-    made.count = 0
-    return made
+    return deployed_world(tmp_path, site, monkeypatch)
 
 
 def set_of(world: World, host: str) -> tuple[str, tuple[str, ...]]:
