@@ -20,6 +20,7 @@ import pytest
 from g35ctl.lab import VmLab
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+BOOKS = CHECKOUT / "tests" / "lab" / "playbooks"
 KEEP = os.environ.get("G35_TEST_LAB_KEEP") == "1"
 GUESTS = ("ebof1", "gpu1", "gpu2")
 OWNERS = ("gpu1", "gpu2")
@@ -90,6 +91,15 @@ class Tier:
             guest, "grep", "-lx", "live", "-r", "--include=state", "/sys/class/nvme-fabrics/ctl/", check=False
         )
         return len(found.splitlines())
+
+    def owners(self) -> dict[str, str]:
+        """The owner of each namespace on record, by UUID."""
+        return dict(json.loads((self.inventory / ".g35" / "ownership.json").read_text())["namespaces"])
+
+    def play(self, book: str, *words: str) -> None:
+        """A playbook of the lab tests, which must succeed."""
+        done = self.playbook(str(BOOKS / book), *words)
+        assert done.returncode == 0, done.stdout[-3000:]
 
     def playbook(self, *words: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
         """Plain ansible-playbook from the checkout: the other door."""

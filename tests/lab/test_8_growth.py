@@ -13,27 +13,16 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import CHECKOUT, Tier
+from conftest import Tier
 
 from g35ctl.lab import VmLab, default_topology
 from g35ctl.lab.topology import GuestSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
-BOOKS = CHECKOUT / "tests" / "lab" / "playbooks"
 #: a store keeps the names of removed values, so a name is used once
 KEPT = f"kept=grow-{time.time_ns()}"
 NEW_HOST = GuestSpec("gpu3", 23, 2048, ("gpu_hosts",))
 LAST_SSD = "7042e1ab-f962-5282-8bf7-af84731361c1"
-
-
-def owners(tier: Tier) -> dict[str, str]:
-    data = json.loads((tier.inventory / ".g35" / "ownership.json").read_text())
-    return dict(data["namespaces"])
-
-
-def kept_on(tier: Tier, host: str) -> None:
-    done = tier.playbook(str(BOOKS / "read_kept.yml"), "-e", KEPT, "--limit", host)
-    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def undisturbed(tier: Tier, host: str) -> dict[str, str]:
@@ -72,14 +61,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tier]:
     assert tier.g35("bundle", "create").code == 0
     done = tier.g35("deploy", "--allow-disruptive", "--yes")
     assert done.code == 0, done.failures()
-    written = tier.playbook(str(BOOKS / "keep_keys.yml"), "-e", KEPT)
-    assert written.returncode == 0, written.stdout[-3000:]
+    tier.play("keep_keys.yml", "-e", KEPT)
     yield tier
     VmLab("growth", inventory_dir=inventory).down(purge=True)
 
 
 def test_an_ssd_is_added_and_what_is_there_stays(small: Tier) -> None:
-    before, running = owners(small), {host: undisturbed(small, host) for host in ("gpu1", "gpu2")}
+    before, running = small.owners(), {host: undisturbed(small, host) for host in ("gpu1", "gpu2")}
     ssd = json.loads((small.inventory.parent / "last-ssd.json").read_text())
     host_variables(small, "ebof1", lambda data: data["g35_ebof"]["namespaces"].append(ssd))
     planned = small.g35("plan")
@@ -87,18 +75,18 @@ def test_an_ssd_is_added_and_what_is_there_stays(small: Tier) -> None:
     assert not planned.data.get("disruptive"), planned.data["disruptive"]
     done = small.g35("deploy", "--yes")
     assert done.code == 0, done.failures()
-    after = owners(small)
+    after = small.owners()
     assert {uuid: after[uuid] for uuid in before} == before and set(after) - set(before) == {LAST_SSD}
     for host, known in running.items():
         now = undisturbed(small, host)
         assert {name: now.get(name) for name in known} == known, host
         assert small.live_paths(host) == 4
     for host in ("gpu1", "gpu2"):
-        kept_on(small, host)
+        small.play("read_kept.yml", "-e", KEPT, "--limit", host)
 
 
 def test_a_host_is_added_and_takes_nothing_from_anybody(small: Tier) -> None:
-    before, running = owners(small), {host: undisturbed(small, host) for host in ("gpu1", "gpu2")}
+    before, running = small.owners(), {host: undisturbed(small, host) for host in ("gpu1", "gpu2")}
     four = replace(small.lab.topology, guests=(*small.lab.topology.guests, NEW_HOST))
     grown = VmLab("growth", topology=four, inventory_dir=small.inventory)
     grown.up()
@@ -109,23 +97,23 @@ def test_a_host_is_added_and_takes_nothing_from_anybody(small: Tier) -> None:
     hosts.write_text(hosts.read_text().replace("    gpu2:\n", "    gpu2:\n    gpu3:\n", 1))
     done = small.g35("deploy", "--yes", timeout=2400)
     assert done.code == 0, done.failures()
-    assert owners(small) == before
+    assert small.owners() == before
     for host, known in running.items():
         assert undisturbed(small, host) == known, host
-    kept_on(small, "gpu3")
+    small.play("read_kept.yml", "-e", KEPT, "--limit", "gpu3")
 
 
 def test_rebalancing_proposes_first_and_then_moves_one_namespace(small: Tier) -> None:
-    before = owners(small)
+    before = small.owners()
     proposed = small.g35("rebalance")
-    assert proposed.code == 10 and owners(small) == before
+    assert proposed.code == 10 and small.owners() == before
     done = small.g35("rebalance", "--yes", timeout=3000)
     assert done.code == 0, done.failures()
-    after = owners(small)
+    after = small.owners()
     moved = {uuid for uuid in before if after[uuid] != before[uuid]}
     assert len(moved) == 1 and {after[uuid] for uuid in moved} == {"gpu3"}
     assert small.live_paths("gpu3") == 2
     for host in ("gpu1", "gpu2", "gpu3"):
-        kept_on(small, host)
+        small.play("read_kept.yml", "-e", KEPT, "--limit", host)
     settled = small.g35("rebalance")
-    assert settled.code == 0 and owners(small) == after
+    assert settled.code == 0 and small.owners() == after

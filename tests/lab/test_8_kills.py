@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import CHECKOUT, OWNERS, Tier
+from conftest import OWNERS, Tier
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
-BOOKS = CHECKOUT / "tests" / "lab" / "playbooks"
 #: a store keeps the names of removed values, so a name is used once
 KEPT = f"kept=kill-{time.time_ns()}"
 SEED = int(os.environ.get("G35_KILL_SEED") or time.time_ns() % 1_000_000)
@@ -28,11 +27,6 @@ MOMENTS = [
     for verb, longest in SECONDS.items()
     for _ in range(5)
 ]
-
-
-def kept(tier: Tier, host: str) -> None:
-    done = tier.playbook(str(BOOKS / "read_kept.yml"), "-e", KEPT, "--limit", host)
-    assert done.returncode == 0, f"seed {SEED}: {done.stdout[-3000:]}"
 
 
 def killed(tier: Tier, moment: float, *words: str) -> bool:
@@ -53,8 +47,7 @@ def filled(tier: Tier) -> Iterator[Tier]:
     print(f"seed {SEED}")
     done = tier.g35("deploy", "--allow-disruptive", "--yes")
     assert done.code == 0, done.failures()
-    written = tier.playbook(str(BOOKS / "keep_keys.yml"), "-e", KEPT)
-    assert written.returncode == 0, written.stdout[-3000:]
+    tier.play("keep_keys.yml", "-e", KEPT)
     yield tier
 
 
@@ -73,7 +66,7 @@ def test_the_next_command_finishes_what_was_killed(filled: Tier, verb: str, mome
     killed(filled, moment, *words)
     done = filled.g35(*words, timeout=3000)
     assert done.code == 0, f"seed {SEED}, {moment} s: {done.failures()}"
-    kept(filled, "gpu1")
+    filled.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     if verb in ("drain", "failover"):
         if verb == "failover":
             filled.lab.faults.start("gpu2")
@@ -83,7 +76,7 @@ def test_the_next_command_finishes_what_was_killed(filled: Tier, verb: str, mome
         assert back.code == 0, back.failures()
     for owner in OWNERS:
         assert filled.live_paths(owner) == 4
-        kept(filled, owner)
+        filled.play("read_kept.yml", "-e", KEPT, "--limit", owner)
 
 
 def other_wheels(tier: Tier, moment: float) -> None:

@@ -15,34 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import CHECKOUT, Tier
+from conftest import BOOKS, CHECKOUT, Tier
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
-BOOKS = CHECKOUT / "tests" / "lab" / "playbooks"
 #: a store keeps the names of removed values, so a name is used once
 KEPT = f"kept=life-{time.time_ns()}"
-
-
-def keep(tier: Tier) -> None:
-    done = tier.playbook(str(BOOKS / "keep_keys.yml"), "-e", KEPT)
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
-def all_kept(tier: Tier) -> None:
-    """Every kept value comes back equal on every host."""
-    done = tier.playbook(str(BOOKS / "read_keys.yml"), "-e", KEPT)
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
-def kept_on(tier: Tier, host: str) -> None:
-    """Every kept value comes back equal on one host, however many owners there are now."""
-    done = tier.playbook(str(BOOKS / "read_kept.yml"), "-e", KEPT, "--limit", host)
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
-def owners(tier: Tier) -> dict[str, str]:
-    data = json.loads((tier.inventory / ".g35" / "ownership.json").read_text())
-    return dict(data["namespaces"])
 
 
 def holds_nothing(tier: Tier, host: str) -> None:
@@ -57,8 +34,8 @@ def holds_nothing(tier: Tier, host: str) -> None:
 def before(tier: Tier) -> dict[str, str]:
     done = tier.g35("deploy", "--allow-disruptive", "--yes")
     assert done.code == 0, done.failures()
-    keep(tier)
-    return owners(tier)
+    tier.play("keep_keys.yml", "-e", KEPT)
+    return tier.owners()
 
 
 @pytest.fixture
@@ -80,12 +57,12 @@ def test_a_host_is_drained_under_read_load(tier: Tier, before: dict[str, str], r
     assert done.code == 0, done.failures()
     assert done.data["verdicts"]["FAIL"] == 0
     holds_nothing(tier, "gpu2")
-    assert set(owners(tier).values()) == {"gpu1"}
+    assert set(tier.owners().values()) == {"gpu1"}
     assert tier.live_paths("gpu1") == 8
 
 
 def test_every_key_is_there_and_a_deploy_has_nothing_to_do(tier: Tier, before: dict[str, str]) -> None:
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     done = tier.g35("deploy", "--check")
     assert done.code == 0, done.failures()
 
@@ -94,14 +71,14 @@ def test_a_drained_host_may_be_rebooted_and_stays_empty(tier: Tier, before: dict
     tier.lab.faults.reboot("gpu2")
     tier.lab.ssh("gpu2", ["sleep", "30"])
     holds_nothing(tier, "gpu2")
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
 
 
 def test_undrain_brings_everything_home(tier: Tier, before: dict[str, str]) -> None:
     done = tier.g35("undrain", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
-    assert owners(tier) == before
-    all_kept(tier)
+    assert tier.owners() == before
+    tier.play("read_keys.yml", "-e", KEPT)
     done = tier.g35("deploy", "--check")
     assert done.code == 0, done.failures()
 
@@ -121,25 +98,25 @@ def test_a_drain_that_is_killed_is_finished_by_the_same_command(tier: Tier, befo
     done = tier.g35("drain", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
     holds_nothing(tier, "gpu2")
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     back = tier.g35("undrain", "gpu2", timeout=3000)
     assert back.code == 0, back.failures()
-    assert owners(tier) == before
+    assert tier.owners() == before
 
 
 def test_a_living_host_is_not_failed_over(tier: Tier, before: dict[str, str]) -> None:
     done = tier.g35("failover", "gpu2")
     assert done.code == 4 and "drain gpu2" in done.err
-    assert owners(tier) == before
+    assert tier.owners() == before
 
 
 def test_a_dead_hosts_flash_comes_back_with_another_owner(tier: Tier, before: dict[str, str]) -> None:
     tier.lab.faults.poweroff("gpu2")
     done = tier.g35("failover", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
-    assert set(owners(tier).values()) == {"gpu1"}
+    assert set(tier.owners().values()) == {"gpu1"}
     assert tier.live_paths("gpu1") == 8
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
 
 
 def test_a_host_that_comes_back_cannot_write_to_what_it_lost(tier: Tier, before: dict[str, str]) -> None:
@@ -154,7 +131,7 @@ def test_a_host_that_comes_back_cannot_write_to_what_it_lost(tier: Tier, before:
         assert marker["owner"] == "gpu1"
     log = tier.ssh("ebof1", "dmesg", check=False)
     assert "is not allowed" in log
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
 
 
 def test_deploy_cleans_it_and_undrain_gives_it_back(tier: Tier, before: dict[str, str]) -> None:
@@ -163,8 +140,8 @@ def test_deploy_cleans_it_and_undrain_gives_it_back(tier: Tier, before: dict[str
     holds_nothing(tier, "gpu2")
     done = tier.g35("undrain", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
-    assert owners(tier) == before
-    all_kept(tier)
+    assert tier.owners() == before
+    tier.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_living_host_that_is_shut_out_cannot_write(tier: Tier, before: dict[str, str]) -> None:
@@ -178,18 +155,18 @@ def test_a_living_host_that_is_shut_out_cannot_write(tier: Tier, before: dict[st
     )
     assert wrote.returncode != 0
     assert tier.lab.ssh("gpu1", ["test", "-e", f"/var/lib/g35/flash/{lost[0]}/x"]).returncode != 0
-    kept_on(tier, "gpu1")
+    tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     done = tier.g35("deploy", timeout=3000)
     assert done.code == 0, done.failures()
     done = tier.g35("undrain", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
-    assert owners(tier) == before
+    assert tier.owners() == before
 
 
 def test_a_rolling_deploy_proves_each_batch(tier: Tier, before: dict[str, str]) -> None:
     done = tier.g35("deploy", "--batch", "1", "--no-resume", timeout=3000)
     assert done.code == 0, done.failures()
-    all_kept(tier)
+    tier.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_teardown_leaves_nothing_but_the_data(tier: Tier, before: dict[str, str]) -> None:
@@ -205,5 +182,5 @@ def test_a_teardown_leaves_nothing_but_the_data(tier: Tier, before: dict[str, st
     assert tier.ssh("ebof1", "ls", "/sys/kernel/config/nvmet/subsystems") == ""
     again = tier.g35("deploy", "--allow-disruptive", "--yes", timeout=3000)
     assert again.code == 0, again.failures()
-    assert owners(tier) == before
-    all_kept(tier)
+    assert tier.owners() == before
+    tier.play("read_keys.yml", "-e", KEPT)

@@ -15,8 +15,7 @@ ENVIRONMENTS = "/opt/g35/mooncake"
 
 def store_of(tier: Tier, guest: str) -> tuple[str, str]:
     """One of the guest's namespaces: its directory and its store's unit."""
-    owned = json.loads((tier.inventory / ".g35" / "ownership.json").read_text())["namespaces"]
-    uuid = min(uuid for uuid, owner in owned.items() if owner == guest)
+    uuid = min(uuid for uuid, owner in tier.owners().items() if owner == guest)
     return f"/var/lib/g35/flash/{uuid}", f"g35-mooncake-store-{uuid}.service"
 
 

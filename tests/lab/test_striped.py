@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHECKOUT, OWNERS, Tier
+from conftest import OWNERS, Tier
 
 from g35ctl.lab import VmLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak]
-BOOKS = CHECKOUT / "tests" / "lab" / "playbooks"
 KEPT = f"kept=striped-{time.time_ns()}"
 LAYOUT = "g35_storage: {layout: striped}\n"
 
@@ -70,11 +69,6 @@ def in_service(tier: Tier, host: str, count: int = 1) -> None:
     assert len(listed.splitlines()) == count
 
 
-def play(tier: Tier, book: str, *words: str) -> None:
-    done = tier.playbook(str(BOOKS / book), "-e", KEPT, *words)
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
 def until_quiet(tier: Tier) -> None:
     """Wait until a deploy finds everything as planned."""
     for _ in range(20):
@@ -96,8 +90,8 @@ def test_every_owner_gets_one_array_one_file_system_and_one_store(striped: Tier)
         assert marker["namespaces"] == planned["members"]
     # The box holds the very SSDs and has mdadm too; it leaves them alone.
     assert arrays(striped, "ebof1") == []
-    play(striped, "keep_keys.yml")
-    play(striped, "read_keys.yml")
+    striped.play("keep_keys.yml", "-e", KEPT)
+    striped.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_second_deploy_changes_nothing(striped: Tier) -> None:
@@ -112,7 +106,7 @@ def test_one_rail_down_leaves_the_array_in_service(striped: Tier) -> None:
     try:
         striped.lab.ssh("gpu1", ["sleep", "30"])
         in_service(striped, "gpu1")
-        play(striped, "read_keys.yml")
+        striped.play("read_keys.yml", "-e", KEPT)
         validated = striped.g35("validate", "--suite", "functional")
         assert validated.code == 7, validated.failures()
     finally:
@@ -128,7 +122,7 @@ def test_an_owner_that_reboots_assembles_mounts_and_serves(striped: Tier) -> Non
     for item in sets(striped, "gpu2"):
         unit = f"g35-stripe-{item['uuid']}.service"
         assert striped.ssh("gpu2", "systemctl", "is-active", unit).strip() == "active"
-    play(striped, "read_keys.yml")
+    striped.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_box_that_reboots_never_assembles_what_it_exports(striped: Tier) -> None:
@@ -137,7 +131,7 @@ def test_a_box_that_reboots_never_assembles_what_it_exports(striped: Tier) -> No
     assert arrays(striped, "ebof1") == []
     for host in OWNERS:
         in_service(striped, host)
-    play(striped, "read_keys.yml")
+    striped.play("read_keys.yml", "-e", KEPT)
 
 
 def test_an_array_that_was_taken_apart_by_hand_is_put_back(striped: Tier) -> None:
@@ -148,7 +142,7 @@ def test_an_array_that_was_taken_apart_by_hand_is_put_back(striped: Tier) -> Non
     done = striped.g35("deploy", "--yes")
     assert done.code == 0, done.failures()
     in_service(striped, "gpu1")
-    play(striped, "read_keys.yml")
+    striped.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_set_moves_as_a_whole_and_comes_home(striped: Tier) -> None:
@@ -159,14 +153,14 @@ def test_a_set_moves_as_a_whole_and_comes_home(striped: Tier) -> None:
     left = striped.ssh("gpu2", "find", "/etc/systemd/system", "-name", "g35-stripe-*", check=False)
     assert left == ""
     in_service(striped, "gpu1", 2)
-    play(striped, "read_kept.yml", "--limit", "gpu1")
+    striped.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     back = striped.g35("undrain", "gpu2", timeout=3000)
     assert back.code == 0, back.failures()
     for host in OWNERS:
         in_service(striped, host)
     after = json.loads((striped.inventory / ".g35" / "ownership.json").read_text())
     assert (after["namespaces"], after["sets"]) == (before["namespaces"], before["sets"])
-    play(striped, "read_keys.yml")
+    striped.play("read_keys.yml", "-e", KEPT)
 
 
 def test_a_dead_owners_set_comes_back_with_another(striped: Tier) -> None:
@@ -174,7 +168,7 @@ def test_a_dead_owners_set_comes_back_with_another(striped: Tier) -> None:
     done = striped.g35("failover", "gpu2", timeout=3000)
     assert done.code == 0, done.failures()
     in_service(striped, "gpu1", 2)
-    play(striped, "read_kept.yml", "--limit", "gpu1")
+    striped.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
     striped.lab.faults.start("gpu2")
     striped.lab.ssh("gpu2", ["sleep", "60"])  # its boot units try
     assert arrays(striped, "gpu2") == []
