@@ -184,3 +184,13 @@ def test_a_teardown_leaves_nothing_but_the_data(tier: Tier, before: dict[str, st
     assert again.code == 0, again.failures()
     assert tier.owners() == before
     tier.play("read_keys.yml", "-e", KEPT)
+
+
+def test_what_was_destroyed_by_name_is_free_for_the_next_deploy(tier: Tier, before: dict[str, str]) -> None:
+    site = tier.g35("plan").data["site"]
+    done = tier.g35("teardown", "--yes-destroy", site, timeout=3000)
+    assert done.code == 0, done.failures()
+    again = tier.g35("deploy", "--allow-disruptive", "--yes", timeout=3000)
+    assert again.code == 0, again.failures()
+    assert sorted(tier.owners()) == sorted(before)
+    assert tier.playbook(str(BOOKS / "read_keys.yml"), "-e", KEPT).returncode != 0  # they are gone

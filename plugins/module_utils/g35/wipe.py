@@ -7,11 +7,15 @@ from dataclasses import asdict
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import stripe, xfs
+from .contents import give_up
 from .converge import Finding
 from .host import CommandFailed, Host
-from .nvme import read_mounts, read_topology
+from .nvme import Namespace, read_mounts, read_topology
 from .plans import StoragePlan
 from .storage_reading import Member, Reading, read_all
+
+#: seconds for deallocating one namespace; large SSDs behind a busy box take minutes
+DISCARD_TIMEOUT = 1800.0
 
 
 def wipe(host: Host, plan: StoragePlan, site: str, *, check: bool = False) -> Dict[str, Any]:
@@ -63,7 +67,7 @@ def _wiped(host: Host, item: Reading, check: bool) -> Tuple[List[Finding], Optio
     change["disruptive"] = "everything on it is destroyed"
     try:
         if not check:
-            _erase(host, item, [member.namespace.device for member in doomed if member.namespace is not None])
+            _erase(host, item, [member.namespace for member in doomed if member.namespace is not None])
     except (OSError, CommandFailed) as error:
         return [Finding("wipe.apply", item.uuid, str(error), "empty", "see the kernel log")], change
     return [], change
@@ -76,10 +80,14 @@ def _is_ours(item: Reading, member: Member) -> bool:
     return member.content.kind == xfs.OURS
 
 
-def _erase(host: Host, item: Reading, devices: Sequence[str]) -> None:
+def _erase(host: Host, item: Reading, namespaces: Sequence[Namespace]) -> None:
     for array in item.arrays:
         stripe.stop(host, array.device)
-    for device in devices:
+    for namespace in namespaces:
+        device = namespace.device
         if item.plan is not None:
             stripe.forget(host, device)
         host.must(["wipefs", "--all", "--force", device], timeout=120.0)
+        # Gives an SSD its blocks back and mostly reads as zeros afterwards; a device that cannot is given up as it is.
+        host.run(["blkdiscard", device], timeout=DISCARD_TIMEOUT)
+        give_up(host, device, namespace.size)
