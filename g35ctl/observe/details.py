@@ -71,6 +71,17 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class EngineWork:
+    """What an inference engine has to do: requests running and waiting, and tokens read and written since its start."""
+
+    name: str
+    unit: str
+    running: int
+    waiting: int
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Details:
     """All of it, by host. A host that is absent from a mapping brought nothing of that kind."""
 
@@ -79,18 +90,20 @@ class Details:
     identities: Mapping[str, Identity] = field(default_factory=dict)
     uses: Mapping[str, tuple[Use, ...]] = field(default_factory=dict)
     queues: Mapping[str, tuple[Queue, ...]] = field(default_factory=dict)
+    engines: Mapping[str, tuple[EngineWork, ...]] = field(default_factory=dict)
 
 
 def read(states: Mapping[str, Mapping[str, Any]]) -> Details:
     """Type what verify brought (host to stage to state). Never raises: a part that is malformed is left out, because
     the stages' own readings already tell a host that cannot be read."""
-    found = Details({}, {}, {}, {}, {})
+    found = Details({}, {}, {}, {}, {}, {})
     for host, state in states.items():
         _take(found.ways, host, state, "portals", _ways)
         _take(found.counters, host, state, "counters", _counters)
         _take(found.uses, host, state, "uses", _uses)
         _take(found.identities, host, state, "connect", _identity)
         _take(found.queues, host, state, "connect", _queues)
+        _take(found.engines, host, state, "inference", _engines)
     return found
 
 
@@ -159,4 +172,14 @@ def _queues(root: Reader) -> tuple[Queue, ...]:
         zero_based = item.optional_integer("sqsize")
         if item.text("controller") and zero_based is not None and zero_based >= 0:
             found.append(Queue(item.text("nqn"), item.text("rail"), item.text("controller"), zero_based + 1))
+    return tuple(found)
+
+
+def _engines(root: Reader) -> tuple[EngineWork, ...]:
+    found = []
+    for name, item in root.get("engines").items():
+        work = item.optional("work")
+        if work is not None:
+            numbers = (work.integer("running"), work.integer("waiting"), work.integer("tokens"))
+            found.append(EngineWork(name, item.text("unit"), *numbers))
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from g35ctl.validate.doctor import access, contract, counters, drift, pool, reach
+from g35ctl.validate.doctor import access, contract, counters, drift, engines, pool, reach
 from g35ctl.validate.doctor.model import Case, Diagnosis
 from g35ctl.validate.doctor.ranking import rank
 
@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     pool.mounts,
     pool.master,
     pool.stores,
+    engines.standing,
     drift.planned,
     drift.rest,
 )

@@ -7,7 +7,7 @@ import re
 import stat
 import urllib.error
 import urllib.request
-from typing import Any, Callable, Dict, List, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from .converge import Finding
 from .host import Host
@@ -21,6 +21,14 @@ Ask = Callable[[str, float], Tuple[int, str]]
 
 #: seconds; a service that takes longer than this to say how it is, is not well
 TIMEOUT = 5.0
+#: how engines count what they do: requests that run, that wait, and tokens read and written (vLLM 0.32, SGLang 0.5.23)
+_RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
+_WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
+_TOKENS = (
+    "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+    "sglang:prompt_tokens_total", "sglang:generation_tokens_total",
+)  # fmt: skip
+_SERIES = re.compile(r"^([a-z:_]+)(?:\{.*\})? (\S+)$", re.MULTILINE)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what services are told to listen on
 
 
@@ -37,7 +45,8 @@ def ask(url: str, timeout: float) -> Tuple[int, str]:
 
 
 def read_service(item: Union[EnginePlan, RouterPlan], asking: Ask) -> Dict[str, Any]:
-    """What an engine or a router says of itself: the status of its health (0: no answer), and the models it serves."""
+    """What an engine or a router says of itself: the status of its health (0: no answer), the models it serves, and of
+    an engine its ``work``: requests running and waiting, and tokens since its start (None where it does not say)."""
     base = "http://%s" % endpoint(_EVERYWHERE.get(item.address, item.address), item.port)
     running = item.program.mode != "files"
     status = asking(base + "/health", TIMEOUT)[0] if running else 0
@@ -49,7 +58,26 @@ def read_service(item: Union[EnginePlan, RouterPlan], asking: Ask) -> Dict[str, 
         "status": status,
         "models": _models(base, asking) if status == 200 else [],
         "serves": item.served_name,
+        "work": _work(base, asking) if status == 200 and isinstance(item, EnginePlan) else None,
     }
+
+
+def _work(base: str, asking: Ask) -> Optional[Dict[str, int]]:
+    """What an engine has to do and has done, over all its parts; None where it does not say."""
+    status, text = asking(base + "/metrics", TIMEOUT)
+    sums: Dict[str, float] = {}
+    for name, value in _SERIES.findall(text) if status == 200 else ():
+        try:
+            sums[name] = sums.get(name, 0.0) + float(value)
+        except ValueError:
+            return None
+    found = {}
+    for key, names in (("running", _RUNNING), ("waiting", _WAITING), ("tokens", _TOKENS)):
+        told = [sums[name] for name in names if name in sums]
+        if not told:
+            return None
+        found[key] = int(sum(told))
+    return found
 
 
 def _models(base: str, asking: Ask) -> List[str]:

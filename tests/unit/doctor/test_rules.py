@@ -254,3 +254,30 @@ def test_worst_first_then_the_cause_that_explains_most() -> None:
     assert [item.cause for item in found] == ["namespace.unmounted", "tos.default", "drift.plan"]
     places = [SEVERITIES.index(item.severity) for item in found]
     assert places == sorted(places)
+
+
+def with_engine(sick: Sick, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
+    for state, numbers in ((sick.before, before), (sick.after, after)):
+        work = dict(zip(("running", "waiting", "tokens"), numbers, strict=True))
+        state["gpu1"]["inference"] = {"engines": {"main": {"unit": "g35-vllm-main.service", "work": work}}}
+
+
+def test_an_engine_that_lets_requests_wait_and_does_nothing_is_named() -> None:
+    sick = Sick()
+    with_engine(sick, (0, 8, 1000), (0, 9, 1000))
+    (found,) = sick.diagnose()
+    assert (found.cause, found.hosts) == ("engine.standing", ("gpu1",))
+    assert "systemctl restart g35-vllm-main.service" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((0, 8, 1000), (0, 8, 1001)), ((1, 8, 1000), (0, 8, 1000)), ((0, 8, 1000), (1, 8, 1000)),
+     ((0, 0, 1000), (0, 8, 1000)), ((0, 8, 1000), (0, 0, 1000))],
+)  # fmt: skip
+def test_an_engine_that_works_or_has_nothing_to_do_is_fine(
+    before: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    sick = Sick()
+    with_engine(sick, before, after)
+    assert sick.diagnose() == ()

@@ -57,6 +57,7 @@ class EngineHost(Host):
         #: when the services became active, seconds of uptime; now it is 10,000
         self.started = 100.0
         self.listed = "llama-3.3-70b"
+        self.metrics = ""
         self.put("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
         self.put("/proc/uptime", "10000.00 20000.00\n")
         self.put("/proc/meminfo", f"MemTotal: {2**30} kB\n")
@@ -126,6 +127,8 @@ class EngineHost(Host):
             return 0, ""
         if url.endswith("/health"):
             return (200, "") if self.healthy else (503, "")
+        if url.endswith("/metrics"):
+            return 200, self.metrics
         return 200, json.dumps({"data": [{"id": self.listed}]})
 
     def run_stage(self, action: str = "apply", plan: InferencePlan | None = None, **options: Any) -> Outcome:

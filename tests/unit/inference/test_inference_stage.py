@@ -259,3 +259,32 @@ def test_an_absent_environment_is_told_once(tmp_path: Path) -> None:
     host = EngineHost(tmp_path)
     found = [item["check"] for item in host.run_stage("verify").findings]
     assert found.count("inference.environment") == 1 and "inference.package" not in found
+
+
+VLLM_METRICS = """# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 1.0
+vllm:num_requests_running{engine="1",model_name="m"} 2.0
+vllm:num_requests_waiting{engine="0",model_name="m"} 8.0
+vllm:prompt_tokens_total{engine="0",model_name="m"} 1.5e+03
+vllm:generation_tokens_total{engine="0",model_name="m"} 20.0
+"""
+SGLANG_METRICS = """sglang:num_running_reqs{model_name="m",tp_rank="0"} 3.0
+sglang:num_queue_reqs{model_name="m",tp_rank="0"} 8.0
+sglang:prompt_tokens_total{model_name="m"} 1500.0
+sglang:generation_tokens_total{model_name="m"} 20.0
+"""
+
+
+@pytest.mark.parametrize("text", [VLLM_METRICS, SGLANG_METRICS])
+def test_an_engine_says_what_it_has_to_do(host: EngineHost, text: str) -> None:
+    host.metrics = text
+    (engine,) = host.run_stage().state["engines"].values()
+    assert engine["work"] == {"running": 3, "waiting": 8, "tokens": 1520}
+
+
+@pytest.mark.parametrize("text", ["", "<html>", VLLM_METRICS.replace("8.0", "eight"), "vllm:num_requests_running 1.0"])
+def test_an_engine_that_does_not_say_has_no_figures(host: EngineHost, text: str) -> None:
+    host.metrics = text
+    (engine,) = host.run_stage().state["engines"].values()
+    assert engine["work"] is None and engine["healthy"]
