@@ -26,6 +26,13 @@ GUESTS = ("ebof1", "gpu1", "gpu2")
 OWNERS = ("gpu1", "gpu2")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Tell a failure when it happens: these runs take hours, and one that is cut off would take its reasons along."""
+    if report.failed:
+        print(f"\n{report.nodeid} ({report.when}):\n{report.longreprtext}", file=sys.__stderr__, flush=True)
+
+
 @dataclass(frozen=True)
 class Done:
     """What one g35ctl command did; ``data`` is its JSON object (the last line for -o jsonl)."""
