@@ -8,9 +8,10 @@ import tier_sample
 
 from g35ctl.engine.run import Failure
 from g35ctl.exits import Exit
+from g35ctl.observe.tool_output import Latency
 from g35ctl.report.document import Document, build
 from g35ctl.report.results import Results, bench_commands, bench_part, serving_commands, serving_part
-from g35ctl.validate.bench_result import BenchResult, CounterChange, Latency, Measurement
+from g35ctl.validate.bench_result import BenchResult, CounterChange, Measurement
 from g35ctl.validate.serving_result import (
     Agreement,
     CachePath,
@@ -24,7 +25,7 @@ from g35ctl.validate.serving_result import (
     TurnResult,
     Workload,
 )
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 USERS = (8, 16, 32, 48)
 #: TTFT mean and P99 in seconds and hit rate: at 48 users as published, below as the published range allows.

@@ -13,8 +13,8 @@ def carry_out(path: str, form: str, verb: str, what: str, work: Work, *, forks: 
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
     from g35ctl.engine.lifecycle.verb import run_act
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
 
     display = make_display(form)
     with open_session(path, verb, display, forks=forks) as session:
@@ -29,8 +29,8 @@ def show_moves(path: str, form: str, verb: str, subject: str, most: int = 0, tol
     """Print the moves that a verb would make, and exit 10 when there are any."""
     from g35ctl.cli.common import print_data, print_json
     from g35ctl.engine.lifecycle.acts import MoveOptions, propose
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
     from g35ctl.exits import Exit
 
     options = MoveOptions(most=most, tolerance=tolerance)

@@ -42,8 +42,8 @@ def deploy(
     from g35ctl.engine.conclusion import conclude
     from g35ctl.engine.deploy import DeployOptions
     from g35ctl.engine.environment import check_accelerator
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
     from g35ctl.report.strings import named
 
     strings = named(lang)

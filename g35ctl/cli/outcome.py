@@ -40,7 +40,7 @@ def summary(conclusion: Conclusion) -> list[str]:
     """Verdict lines, changes, module executions per host, and where the report is."""
     from g35ctl.engine.conclusion import grades
     from g35ctl.engine.progress import counts
-    from g35ctl.validate.verdict import Grade
+    from g35ctl.verdict import Grade
 
     run = conclusion.run
     lines = [

@@ -50,7 +50,8 @@ def plan(
     The JSON form is the whole plan; G35_PLAN_FILE takes it.
     """
     from g35ctl.engine.planning import make_plan, pending
-    from g35ctl.report.plan_text import sections, write
+    from g35ctl.report.plan_text import sections
+    from g35ctl.report.sections import write
 
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)
@@ -76,7 +77,7 @@ def plan(
 
 def _show_curve(site: Site, made: Plan, trace: Path, block_tokens: int, form: str) -> None:
     from g35ctl.engine.hitrate import site_curve
-    from g35ctl.report.plan_text import write
+    from g35ctl.report.sections import write
     from g35ctl.report.workload_text import curve_sections
 
     found = site_curve(site, made, trace, block_tokens)
@@ -90,7 +91,7 @@ def _show_curve(site: Site, made: Plan, trace: Path, block_tokens: int, form: st
 def _show_difference(inventory: str, made: Plan, form: str, exit_code: bool) -> None:
     from g35ctl.engine.plan_diff import diff
     from g35ctl.report.diff_text import diff_sections
-    from g35ctl.report.plan_text import write
+    from g35ctl.report.sections import write
 
     found = diff(inventory, made)
     if form == "text":

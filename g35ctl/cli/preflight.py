@@ -20,9 +20,9 @@ def preflight(
     """Check that every host can be reached, is supported and has what each stage needs. Changes nothing."""
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.preflight import run_preflight
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
 
     path = inventory_of(ctx, inventory)
     form = output_of(ctx, output)

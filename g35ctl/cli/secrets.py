@@ -97,9 +97,9 @@ def rotate(
     """
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
     from g35ctl.engine.rotation import Rotation
-    from g35ctl.engine.session import open_session
     from g35ctl.engine.stages import select_hosts
 
     path = inventory_of(ctx, inventory)

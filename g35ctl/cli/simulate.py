@@ -52,11 +52,11 @@ def simulate(
 
     Reads g35_validate.workload of the site and no host; docs/simulate.md says what is calibrated.
     """
-    from g35ctl.engine.predict import file_inputs, measured_run, site_inputs, with_users
-    from g35ctl.engine.predict import published as example
-    from g35ctl.report.plan_text import write
+    from g35ctl.report.sections import write
     from g35ctl.report.simulation_text import compared_sections, sensitivity_sections, simulation_sections
     from g35ctl.simulation.compare import as_measured, compare
+    from g35ctl.simulation.inputs import file_inputs, measured_run, site_inputs, with_users
+    from g35ctl.simulation.inputs import published as example
     from g35ctl.simulation.run import simulate as run
     from g35ctl.simulation.sensitivity import sensitivity as vary
 

@@ -29,8 +29,8 @@ def upgrade(
     """
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
     from g35ctl.engine.upgrade import Upgrade
     from g35ctl.exits import Exit
 

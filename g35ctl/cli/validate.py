@@ -35,8 +35,8 @@ def validate(
     """
     from g35ctl.cli.outcome import report_conclusion
     from g35ctl.engine.conclusion import conclude
+    from g35ctl.engine.opening import open_session
     from g35ctl.engine.progress import make_display
-    from g35ctl.engine.session import open_session
     from g35ctl.report.strings import named
     from g35ctl.validate.suites import select
     from g35ctl.validate.verb import validate as run

@@ -13,7 +13,7 @@ from g35ctl.engine.session import Session
 from g35ctl.exits import Exit
 from g35ctl.report import writer
 from g35ctl.report.strings import ENGLISH, Strings
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SCHEMA_VERSION = 1
 

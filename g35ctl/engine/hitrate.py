@@ -20,9 +20,9 @@ from ansible.module_utils.g35.schema import dump
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.plan.model import Plan
-from g35ctl.plan.workload.shape import ModelShape
 from g35ctl.site.model import Site
 from g35ctl.site.model_config import site_shape
+from g35ctl.site.model_shape import ModelShape
 
 PACKAGE = "kvcache_sim"
 INSTALL = "pip install 'g35ctl[planning]'"

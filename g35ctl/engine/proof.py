@@ -11,7 +11,7 @@ from g35ctl.engine.reading import Reading, probe, read_back
 from g35ctl.engine.run import Failure, StageResult
 from g35ctl.engine.session import Session
 from g35ctl.engine.stages import participants
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 EVIDENCE = "state.json"
 """The file of the run folder that holds what was judged; Session.save_states writes it."""

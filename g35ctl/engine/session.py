@@ -9,19 +9,16 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from g35ctl.engine import folder as folders
 from g35ctl.engine.events import TaskEvent
 from g35ctl.engine.folder import RunFolder
 from g35ctl.engine.ledger import write_atomically
-from g35ctl.engine.lock import SiteLock
 from g35ctl.engine.progress import Display
 from g35ctl.engine.run import Failure, Run, StageResult
 from g35ctl.engine.runner import Play, Played, run_play
@@ -153,40 +150,3 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {
         name: version(name) for name in ("g35ctl", "ansible-core", "ansible-runner")
     }
-
-
-@contextmanager
-def open_session(inventory: str, verb: str, display: Display, *, forks: int | None = None) -> Iterator[Session]:
-    """Load and plan the site, take its lock and make the run folder.
-
-    Raises SiteInvalid (exit 3) before anything is created, G35Error (exit 8) when another run holds the lock. Whatever
-    happens inside, the lock is freed and the folder says how the run ended.
-    """
-    from g35ctl.engine.planning import make_plan
-
-    site, plan = make_plan(inventory)
-    state = folders.state_directory(inventory)
-    with ExitStack() as stack:
-        stack.enter_context(SiteLock(state, verb))
-        before = folders.unfinished_run(state)
-        if before is not None:
-            display.say(f"the previous run {before.identifier} did not finish; continuing from what is known to hold")
-            before.finish({**before.summary(), "status": "cut off"})
-        folder = folders.create(state, verb)
-        write_atomically(folder.plan, plan.to_json())
-        interrupt = stack.enter_context(Interrupt(display))
-        session = Session(inventory, verb, site, plan, state, folder, display, interrupt, datetime.now(UTC), forks)
-        try:
-            if (state / "journal.json").exists():
-                from g35ctl.engine.journal import settle
-
-                settle(session)
-            yield session
-        except BaseException as error:
-            folder.finish(
-                {**folder.summary(), "status": "interrupted" if isinstance(error, KeyboardInterrupt) else "error",
-                 "seconds": session.seconds, "why": f"{type(error).__name__}: {error}"}
-            )  # fmt: skip
-            raise
-        finally:
-            display.end()

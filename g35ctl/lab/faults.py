@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.lab import qemu, qmp, remote
 from g35ctl.lab.commands import locked
-from g35ctl.lab.topology import GuestSpec, Rail
-
-if TYPE_CHECKING:
-    from g35ctl.lab.vmlab import VmLab
+from g35ctl.lab.network import Network
+from g35ctl.lab.paths import LabPaths
+from g35ctl.lab.topology import GuestSpec, Rail, Topology
 
 FILL_FILE = ".g35-lab-fill"
 
@@ -33,10 +32,24 @@ du -m "$file" | cut -f 1
 _UNFILL = f'rm -f "$1/{FILL_FILE}" && sync -f "$1"'
 
 
+class Guests(Protocol):
+    """What faults need of a lab."""
+
+    topology: Topology
+    paths: LabPaths
+    network: Network
+
+    def start(self, guest: GuestSpec, *, wait_seconds: float = 300.0) -> None: ...
+
+    def require_running(self, guest: GuestSpec) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
 class Faults:
     """Everything that can be done to a guest. Names are those of the topology; unknown ones are a usage error."""
 
-    def __init__(self, lab: VmLab) -> None:
+    def __init__(self, lab: Guests) -> None:
         self._lab = lab
 
     def poweroff(self, guest: str) -> bool:

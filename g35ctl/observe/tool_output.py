@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from g35ctl.validate.bench_result import Latency
-
 MIB = 2**20
 _UNITS = {"MB/sec": MIB, "MiB/sec": MIB, "Gb/sec": 125_000_000}
 """perftest's "MB/sec" always were 2^20 bytes; later versions say MiB/sec for the same number."""
@@ -30,6 +28,18 @@ class ToolOutputError(ValueError):
         super().__init__(f"{tool}: {why}")
         self.tool = tool
         self.why = why
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency of single operations, microseconds; a percentile the tool does not tell is 0. ``samples`` is how many
+    operations it is made from: a P99 of fewer than a hundred says nothing."""
+
+    mean: float
+    p50: float = 0.0
+    p99: float = 0.0
+    p999: float = 0.0
+    samples: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from g35ctl.engine.plan_diff import CHANGED, CONTENT, FOLLOWS, NEW, UNKNOWN, PlanDiff
-from g35ctl.report.plan_text import Section, listed
+from g35ctl.report.sections import Section, listed
 
 _WHY = {
     NEW: "not applied yet",

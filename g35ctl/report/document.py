@@ -20,7 +20,7 @@ from g35ctl.plan.workload.figures import cost
 from g35ctl.report.figures import BenchPart, CommandPart, CostPart, ServingPart
 from g35ctl.report.results import NOTHING, Results
 from g35ctl.site.model import Site
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SCHEMA_VERSION = 1
 NOT_VALIDATED = "NONE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from g35ctl.plan.workload.model import PATHS
-from g35ctl.report.plan_text import Section
+from g35ctl.report.sections import Section
 from g35ctl.simulation.compare import Compared
 from g35ctl.simulation.run import Simulation
 from g35ctl.simulation.sensitivity import Case

@@ -13,7 +13,7 @@ from g35ctl.site.sizes import format_size
 from g35ctl.validate.judging import Judging
 from g35ctl.validate.look import Look
 from g35ctl.validate.paths import live_paths
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SCHEMA_VERSION = 1
 _MOST = 20

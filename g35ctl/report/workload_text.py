@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from g35ctl.engine.hitrate import HitCurve
 from g35ctl.plan.workload.model import CostFigures, LinkFigures, PathFigures, Range, TierFigures, WorkloadFigures
-from g35ctl.report.plan_text import Section
+from g35ctl.report.sections import Section
 from g35ctl.site.sizes import format_size
 
 GB = 1e9

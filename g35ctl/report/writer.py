@@ -22,7 +22,7 @@ from g35ctl.report.charts.gallery import Picture, pictures
 from g35ctl.report.document import Document, build
 from g35ctl.report.strings import ENGLISH, Strings
 from g35ctl.site.model import Site
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from g35ctl.plan.workload.figures import context_of, figures, paths
 from g35ctl.plan.workload.hardware import Hardware
 from g35ctl.plan.workload.model import WorkloadFigures
 from g35ctl.plan.workload.prefill import ceiling
-from g35ctl.plan.workload.shape import ModelShape
 from g35ctl.simulation.point import Point, Setting
+from g35ctl.site.model_shape import ModelShape
 from g35ctl.site.workload_model import Prices, Workload
 from g35ctl.validate.serving_result import (
     CachePath,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from g35ctl.plan.workload.shape import ModelShape, ShapeError, shape_of
+from g35ctl.site.model_shape import ModelShape, ShapeError, shape_of
 from g35ctl.site.paths import inventory_directory
 from g35ctl.site.workload_model import Workload
 

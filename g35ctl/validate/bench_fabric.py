@@ -19,7 +19,7 @@ from g35ctl.site.model import Site
 from g35ctl.validate import bench_report
 from g35ctl.validate.bench_grading import Grading, Limit, counter_changes, emulated
 from g35ctl.validate.bench_result import BenchResult, Measurement
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "fabric"
 

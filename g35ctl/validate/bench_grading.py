@@ -11,7 +11,7 @@ from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
 from g35ctl.validate.bench_result import CounterChange, Measurement
 from g35ctl.validate.doctor.counters import DISCARDS, SEQUENCE, STORM
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 MEASURED = "measured; thresholds do not apply to emulated hardware"
 RATING_REMEDY = "state the rating in the inventory to have it judged: docs/validate.md"

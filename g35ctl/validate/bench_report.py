@@ -10,7 +10,7 @@ from g35ctl.engine.run import Failure
 from g35ctl.engine.session import Session
 from g35ctl.validate import bench_result
 from g35ctl.validate.bench_result import BenchResult
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 def versions(measured: Measured) -> dict[str, str]:

@@ -17,23 +17,12 @@ from ansible.module_utils.g35.schema import SchemaError, dump, load
 from g35ctl.engine.ledger import write_atomically
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
+from g35ctl.observe.tool_output import Latency
 
 SCHEMA_VERSION = 1
 FILE = "bench.json"
 """Name of the file in the run folder."""
 GIGA = 1e9
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Latency of single operations, microseconds; a percentile the tool does not tell is 0. ``samples`` is how many
-    operations it is made from: a P99 of fewer than a hundred says nothing."""
-
-    mean: float
-    p50: float = 0.0
-    p99: float = 0.0
-    p999: float = 0.0
-    samples: int = 0
 
 
 @dataclass(frozen=True)

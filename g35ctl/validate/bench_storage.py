@@ -15,14 +15,14 @@ from g35ctl.engine.session import Session
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.observe import tool_output
-from g35ctl.observe.tool_output import ToolOutputError
+from g35ctl.observe.tool_output import Latency, ToolOutputError
 from g35ctl.plan.bench import storage_jobs
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
 from g35ctl.validate import bench_report
 from g35ctl.validate.bench_grading import Grading, Limit, counter_changes, emulated
-from g35ctl.validate.bench_result import BenchResult, Latency, Measurement
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.validate.bench_result import BenchResult, Measurement
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "storage"
 GIGA = 1e9

@@ -11,15 +11,15 @@ from ansible.module_utils.g35.bench_jobs import BenchJob, StoreJob
 from g35ctl.engine.bench import Measured, measure, token
 from g35ctl.engine.proof import Proof
 from g35ctl.engine.session import Session
-from g35ctl.observe.tool_output import ToolOutputError, transfer_engine
+from g35ctl.observe.tool_output import Latency, ToolOutputError, transfer_engine
 from g35ctl.plan.bench import store_jobs
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
 from g35ctl.site.sizes import format_size
 from g35ctl.validate import bench_report
 from g35ctl.validate.bench_grading import Grading, Limit, emulated, gigabytes
-from g35ctl.validate.bench_result import BenchResult, Latency, Measurement
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.validate.bench_result import BenchResult, Measurement
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "store"
 GIGA = 1e9

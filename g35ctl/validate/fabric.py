@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import FabricPlan, FabricPort
 
 from g35ctl.observe.model import DcbSettings, Port
 from g35ctl.validate.judging import Judging, listed
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 _REMEDY = "run: g35ctl deploy --only fabric (--only target on a box); then see what else configures this NIC"
 

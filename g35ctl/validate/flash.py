@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from g35ctl.observe.model import LOCAL_DISK, Back, Written
 from g35ctl.plan.model import HostPlan
 from g35ctl.validate.judging import Judging, listed
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 _SHOWN = 3
 DETAILED = 8

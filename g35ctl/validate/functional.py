@@ -13,7 +13,7 @@ from g35ctl.observe import details, readings
 from g35ctl.plan.model import HostPlan, Plan
 from g35ctl.validate import fabric, flash, paths, pool, ways
 from g35ctl.validate.judging import Judging
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 States = Mapping[str, Mapping[str, Any]]
 """Host to stage to the state that verify read."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from g35ctl.observe.model import Pool
 from g35ctl.observe.readings import Readings
 from g35ctl.plan.model import Plan
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "functional"
 

@@ -25,7 +25,7 @@ from g35ctl.observe.readings import Readings
 from g35ctl.plan.model import Plan
 from g35ctl.site.model import Site
 from g35ctl.validate.functional import judge
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import ConnectPath, Mount, StoragePlan, Targ
 
 from g35ctl.observe.model import Controller, Export, FileSystem
 from g35ctl.validate.judging import Judging, listed
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 def judge(judging: Judging) -> Iterator[Verdict]:

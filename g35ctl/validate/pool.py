@@ -10,7 +10,7 @@ from g35ctl.observe.model import Pool, Segment, Store
 from g35ctl.plan.model import HostPlan
 from g35ctl.site.sizes import format_size
 from g35ctl.validate.judging import Judging, listed
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 def judge(judging: Judging) -> Iterator[Verdict]:

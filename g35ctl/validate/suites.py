@@ -12,7 +12,7 @@ from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.validate import bench_fabric, bench_storage, bench_store
 from g35ctl.validate.serving import suite as serving
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ansible.module_utils.g35.plans import ConnectPath
 from g35ctl.observe.details import Way
 from g35ctl.validate.judging import Judging
 from g35ctl.validate.paths import live_paths
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 def judge(judging: Judging, ways: Mapping[str, tuple[Way, ...]]) -> Iterator[Verdict]:

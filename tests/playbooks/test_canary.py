@@ -16,9 +16,9 @@ import pytest
 from ansible.module_utils.g35 import dhchap
 
 from g35ctl.cli import main as cli
+from g35ctl.engine.opening import open_session
 from g35ctl.engine.progress import PlainLines
 from g35ctl.engine.runner import Play
-from g35ctl.engine.session import open_session
 
 PASSWORD = "canary-password-5f1e0c"
 TOKEN = "canary-token-77ab42"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
-from g35ctl.engine.lifecycle.mover import Mover, heads_of_move, segments_of
+from g35ctl.engine.lifecycle.heads import heads_of_move
+from g35ctl.engine.lifecycle.mover import Mover, segments_of
 from g35ctl.engine.lifecycle.readiness import (
     candidates,
     must_be_as_planned,
@@ -39,7 +40,7 @@ from g35ctl.exits import Exit
 from g35ctl.plan.custody import DRAIN, FAILOVER, Absence, Custody
 from g35ctl.plan.moves import Move, NoTarget, away_from, evened_out, home_to
 from g35ctl.site.model import Site
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed
+from g35ctl.engine.lifecycle.heads import heads_of
 from g35ctl.engine.run import Failure
 from g35ctl.plan.identity import host_nqn
 from g35ctl.plan.moves import Move
@@ -35,8 +36,6 @@ class Fence:
 
         Raises StepFailed for those without proof, after all others were fenced: fencing more never hurts.
         """
-        from g35ctl.engine.lifecycle.mover import heads_of
-
         self.session.replan()  # the record says that nobody is admitted now
         closing = {
             move.key: [(name, nqn) for box, nqn in move.subsystems for name in heads_of(self.session.site, box)]

@@ -14,6 +14,7 @@ from typing import Any
 
 from g35ctl.engine.lifecycle.fence import Fence
 from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
+from g35ctl.engine.lifecycle.heads import heads_of_move
 from g35ctl.engine.lifecycle.record import (
     DONE,
     EMPTIED,
@@ -29,8 +30,7 @@ from g35ctl.engine.lifecycle.record import (
 from g35ctl.engine.run import Failure
 from g35ctl.plan.cache import segment
 from g35ctl.plan.model import Plan
-from g35ctl.plan.moves import Move
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "lifecycle"
 #: added to the client's time to live: the master looks once a second, and clocks differ a little
@@ -314,17 +314,6 @@ def segments_of(plan: Plan, host: str, uuids: Sequence[str]) -> tuple[str, ...]:
     if cache is None or cache.store is None:
         return ()
     return tuple(segment(item) for item in cache.store.instances if set(item.members) & set(uuids))
-
-
-def heads_of(site: Any, box: str) -> tuple[str, ...]:
-    """A box and the boxes that are further heads of it."""
-    return (box, *(item.name for item in site.group("ebof") if item.box is not None and item.box.head_of == box))
-
-
-def heads_of_move(site: Any, move: Move) -> tuple[str, ...]:
-    """Every box that a move concerns, with its further heads."""
-    boxes = dict.fromkeys(box for box, _ in move.subsystems)
-    return tuple(dict.fromkeys(name for box in boxes for name in heads_of(site, box)))
 
 
 def _replace(act: Act, **changes: Any) -> Act:

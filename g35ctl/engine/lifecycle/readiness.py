@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from g35ctl.engine.lifecycle.hands import Hands
-from g35ctl.engine.lifecycle.mover import heads_of
+from g35ctl.engine.lifecycle.heads import heads_of
 from g35ctl.engine.session import Session
 from g35ctl.engine.stages import APPLIED, stage_plans
 from g35ctl.errors import G35Error

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 from g35ctl.engine.lifecycle import acts
 from g35ctl.engine.lifecycle.hands import Hands
-from g35ctl.engine.lifecycle.mover import Mover, heads_of, segments_of
+from g35ctl.engine.lifecycle.heads import heads_of
+from g35ctl.engine.lifecycle.mover import Mover, segments_of
 from g35ctl.engine.lifecycle.readiness import must_be_as_planned
 from g35ctl.engine.lifecycle.record import (
     DONE,
@@ -30,7 +31,7 @@ from g35ctl.exits import Exit
 from g35ctl.plan.custody import REMOVED, Absence, Custody
 from g35ctl.plan.moves import Move, ties
 from g35ctl.plan.order import together
-from g35ctl.validate.verdict import Verdict
+from g35ctl.verdict import Verdict
 
 #: stages of a host in the order in which they are taken off
 HOST_STAGES = ("inference", "cache", "storage", "connect", "fabric")

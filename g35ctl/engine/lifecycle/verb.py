@@ -9,7 +9,7 @@ from g35ctl.engine.lifecycle.hands import Hands, StepFailed, Stopped
 from g35ctl.engine.run import Failure, Run, StageResult
 from g35ctl.engine.session import Session, record
 from g35ctl.exits import Exit
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 STEPS = ("verify", "preflight", "pool", "release", "fence", "target", "connect", "storage", "cache", "remove")
 """Stages that the runs of acts tell of."""

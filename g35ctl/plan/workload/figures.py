@@ -16,7 +16,7 @@ from g35ctl.plan.workload.model import (
     WorkloadFigures,
 )
 from g35ctl.plan.workload.prefill import ceiling, expected_rate, longest
-from g35ctl.plan.workload.shape import ModelShape
+from g35ctl.site.model_shape import ModelShape
 from g35ctl.site.workload_model import Prices, Workload
 
 GB = 1e9

@@ -20,7 +20,7 @@ from g35ctl.validate.serving_result import (
     ServingResult,
     TierTokens,
 )
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 SUITE = "serving"
 #: a claimed hit rate above which the times must be those of hits

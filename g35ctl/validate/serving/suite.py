@@ -38,7 +38,7 @@ from g35ctl.validate.serving_result import (
     ServingResult,
     Workload,
 )
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 READY_SECONDS = 180.0
 TOLERANCE = 0.25

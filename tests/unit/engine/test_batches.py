@@ -24,7 +24,7 @@ from g35ctl.engine.runner import Play, Played
 from g35ctl.engine.session import Session
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 class Quiet:

@@ -20,7 +20,7 @@ from g35ctl.engine.run import StageResult
 from g35ctl.engine.runner import Play, Played
 from g35ctl.engine.session import Session
 from g35ctl.exits import Exit
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 ACTIONS = {"target": "g35_target", "fabric": "g35_fabric", "verify": "g35_verify", "preflight": "g35_preflight"}
 

@@ -16,8 +16,8 @@ from g35ctl.content import content_root
 from g35ctl.engine import hitrate
 from g35ctl.engine.hitrate import HitCurve, hit_curve
 from g35ctl.errors import G35Error
-from g35ctl.plan.workload.shape import ModelShape
 from g35ctl.report.workload_text import curve_sections
+from g35ctl.site.model_shape import ModelShape
 
 TRACE = Path(__file__).resolve().parents[2] / "fixtures" / "traces" / "mooncake-fast25-conversation-50.jsonl"
 SHAPE = ModelShape.fixed(70_272)

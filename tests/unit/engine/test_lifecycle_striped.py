@@ -14,7 +14,7 @@ from g35ctl.engine.lifecycle.acts import MoveOptions
 from g35ctl.errors import G35Error
 from g35ctl.site import load as site_load
 from g35ctl.site.model import Site
-from g35ctl.validate.verdict import Grade
+from g35ctl.verdict import Grade
 
 SECOND_BOX = """\
         ebof2:

@@ -16,7 +16,7 @@ from g35ctl.engine.events import TaskEvent
 from g35ctl.engine.run import Failure, Run, StageResult
 from g35ctl.exits import Exit
 from g35ctl.report import writer
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 EVENT = TaskEvent("connect", "gpu1", "Hold paths", "g35_connect", "failed", False, 1, message="no path\nmore")
 ENDED = StageResult("connect", {"gpu1": "failed", "gpu2": "ok"}, 2.0, {"gpu1": 1, "gpu2": 1}, 0)

@@ -9,7 +9,7 @@ import tier_sample
 
 from g35ctl.engine import proof as proof_module
 from g35ctl.validate import functional
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 def session_of(plan):

@@ -12,8 +12,9 @@ import tier_sample
 
 from g35ctl.engine import folder, planning
 from g35ctl.engine.events import TaskEvent
+from g35ctl.engine.opening import open_session
 from g35ctl.engine.progress import PlainLines
-from g35ctl.engine.session import Interrupt, open_session
+from g35ctl.engine.session import Interrupt
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 

@@ -15,7 +15,8 @@ from g35ctl.cli.main import app
 from g35ctl.engine.planning import is_site, make_plan
 from g35ctl.plan.build import build
 from g35ctl.plan.model import Plan
-from g35ctl.report.plan_text import listed, sections, write
+from g35ctl.report.plan_text import sections
+from g35ctl.report.sections import listed, write
 
 
 @pytest.fixture

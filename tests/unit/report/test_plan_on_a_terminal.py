@@ -7,7 +7,8 @@ import io
 import pytest
 import tier_sample
 
-from g35ctl.report.plan_text import sections, write
+from g35ctl.report.plan_text import sections
+from g35ctl.report.sections import write
 
 
 class Terminal(io.StringIO):

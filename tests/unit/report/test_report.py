@@ -24,7 +24,7 @@ from g35ctl.report import junit, page, terminal
 from g35ctl.report.document import Document, build
 from g35ctl.report.strings import ENGLISH
 from g35ctl.report.topology import lay_out
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 HOSTILE = "<script>alert('x')</script>&\"\x07"
 

@@ -12,7 +12,7 @@ import tier_sample as tier
 from g35ctl import report
 from g35ctl.cli.main import main
 from g35ctl.exits import Exit
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 RUN = "20261201T120000.000Z-deploy"
 

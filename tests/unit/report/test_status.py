@@ -17,7 +17,7 @@ from g35ctl.observe.details import PortCounters
 from g35ctl.report.status import Status, build, lines, with_rates
 from g35ctl.validate.functional import judge
 from g35ctl.validate.look import Look
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 def status(states: dict[str, dict[str, Any]], silent: tuple[str, ...] = ()) -> Status:

@@ -12,9 +12,10 @@ import tier_sample
 
 from g35ctl.engine import journal, planning
 from g35ctl.engine.ledger import Ledger, content_digest
+from g35ctl.engine.opening import open_session
 from g35ctl.engine.progress import PlainLines
 from g35ctl.engine.runner import Play, Played
-from g35ctl.engine.session import Session, open_session
+from g35ctl.engine.session import Session
 from g35ctl.errors import G35Error
 from g35ctl.plan.model import Plan
 

@@ -10,7 +10,7 @@ from results import point, result
 from g35ctl.site.serving_model import ServingThresholds
 from g35ctl.validate.serving.judge import judge, rows
 from g35ctl.validate.serving_result import CachePath, Equality, ServingResult
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 G35, MEMORY, LOCAL = CachePath.G35, CachePath.MEMORY, CachePath.LOCAL
 

@@ -23,7 +23,7 @@ from g35ctl.validate.serving import suite as suite_module
 from g35ctl.validate.serving.measure import Place
 from g35ctl.validate.serving_result import CachePath, Equality, PointResult
 from g35ctl.validate.verb import exit_code
-from g35ctl.validate.verdict import Grade
+from g35ctl.verdict import Grade
 
 FAILED = Failure("gpu1", "cache", "cache.store", "no answer", "healthy", "journalctl")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from g35ctl.errors import G35Error
+from g35ctl.observe.tool_output import Latency
 from g35ctl.validate import bench_result
-from g35ctl.validate.bench_result import BenchResult, CounterChange, Latency, Measurement
+from g35ctl.validate.bench_result import BenchResult, CounterChange, Measurement
 
 MIB = 2**20
 

@@ -11,7 +11,7 @@ from g35ctl.plan.bench import fabric_jobs
 from g35ctl.validate import bench_fabric
 from g35ctl.validate.bench_grading import MEASURED, kind_of
 from g35ctl.validate.bench_result import BenchResult
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 def judged(

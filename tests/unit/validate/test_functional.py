@@ -11,7 +11,7 @@ import tier_sample as tier
 import tier_states
 
 from g35ctl.validate.functional import judge
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 @dataclass

@@ -13,7 +13,7 @@ from g35ctl.engine.reading import Reading
 from g35ctl.engine.runner import Played
 from g35ctl.engine.session import Session
 from g35ctl.validate import look as looking
-from g35ctl.validate.verdict import Grade
+from g35ctl.verdict import Grade
 
 
 def test_look_reads_every_host_once_without_lock_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

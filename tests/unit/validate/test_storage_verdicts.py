@@ -13,7 +13,7 @@ from g35ctl.plan.bench import storage_jobs
 from g35ctl.validate import bench_storage
 from g35ctl.validate.bench_grading import MEASURED
 from g35ctl.validate.bench_result import BenchResult
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 RATED = {"ssd_gbps": 7.0}
 

@@ -10,7 +10,7 @@ import pytest
 from g35ctl.plan.bench import store_jobs
 from g35ctl.validate import bench_store
 from g35ctl.validate.bench_result import BenchResult
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 def judged(change: Any = None, speed: float = 20e9, **settings: Any) -> tuple[BenchResult, tuple[Verdict, ...]]:

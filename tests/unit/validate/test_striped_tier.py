@@ -20,7 +20,7 @@ from g35ctl.report.plan_text import sections
 from g35ctl.report.status import build
 from g35ctl.validate.functional import judge
 from g35ctl.validate.look import Look
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 MEMBERS = tuple(tier.uuid(number) for number in tier.owned("gpu2"))
 SET = StripedSet(set_uuid("sample", MEMBERS), MEMBERS, "/var/lib/g35/flash/set", 512 * 1024)

@@ -14,7 +14,7 @@ from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 from g35ctl.validate import suites
 from g35ctl.validate.verb import exit_code
-from g35ctl.validate.verdict import Grade, Verdict
+from g35ctl.verdict import Grade, Verdict
 
 
 def proof(grade: Grade, failures: tuple[Failure, ...] = ()) -> Proof:

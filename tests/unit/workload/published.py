@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from g35ctl.plan.workload.hardware import Hardware
-from g35ctl.plan.workload.shape import ModelShape, shape_of
 from g35ctl.simulation.run import Inputs
+from g35ctl.site.model_shape import ModelShape, shape_of
 from g35ctl.site.workload_model import Prices, Workload
 
 MODELS = Path(__file__).resolve().parents[2] / "fixtures" / "models"

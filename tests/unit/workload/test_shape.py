@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g35ctl.plan.workload.shape import HALF_BYTES, ModelShape, ShapeError, shape_of
+from g35ctl.site.model_shape import HALF_BYTES, ModelShape, ShapeError, shape_of
 
 MODELS = Path(__file__).resolve().parents[2] / "fixtures" / "models"
 LENGTH = 163_840

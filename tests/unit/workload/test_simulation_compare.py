@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from g35ctl.cli.main import app
 from g35ctl.content import content_root
-from g35ctl.engine.predict import file_inputs
 from g35ctl.simulation.compare import as_measured, compare
+from g35ctl.simulation.inputs import file_inputs
 from g35ctl.simulation.run import Inputs, simulate
 from g35ctl.validate.serving_result import CachePath, Distribution, PathSetting, Row, ServingResult, Workload, write
 

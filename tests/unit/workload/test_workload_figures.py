@@ -10,7 +10,7 @@ from published import hardware, model, workload
 from g35ctl.plan.workload.figures import context_of, cost, figures
 from g35ctl.plan.workload.model import WorkloadFigures
 from g35ctl.plan.workload.prefill import Prefill, ceiling, expected_rate, findable, longest
-from g35ctl.plan.workload.shape import ModelShape
+from g35ctl.site.model_shape import ModelShape
 from g35ctl.site.workload_model import Prices
 
 
