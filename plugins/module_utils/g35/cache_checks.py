@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import flash, mooncake, runtime
 from .converge import Finding
 from .host import Host
 from .managed import read_units
+from .network import listening_ports
 from .plans import CachePlan, RuntimePlan, StoreInstance, Unit
 
 #: log lines of a store that mean lost writes or another transport, although its health says otherwise
@@ -120,17 +121,6 @@ def running(host: Host, plan: RuntimePlan) -> List[Dict[str, str]]:
     return sorted(found, key=lambda item: item["unit"])
 
 
-def listening(host: Host) -> Set[int]:
-    """TCP ports that somebody listens on."""
-    found: Set[int] = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (host.read(table) or "").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 3 and fields[3] == "0A":
-                found.add(int(fields[1].rpartition(":")[2], 16))
-    return found
-
-
 # -- before anything is changed ---------------------------------------------------------------------------------
 
 
@@ -224,7 +214,7 @@ def port_findings(host: Host, plan: CachePlan, units: Sequence[Unit]) -> List[Fi
         wanted[port] = "g35-etcd.service"
     for instance in plan.store.instances if plan.store else ():
         wanted[instance.rpc_port] = wanted[instance.http_port] = instance.unit
-    taken = sorted(set(wanted) & listening(host))
+    taken = sorted(set(wanted) & listening_ports(host))
     if not taken:
         return []
     states = read_units(host, units)

@@ -15,6 +15,7 @@ from . import enginegate, flash, inference_env, runtime
 from . import inference_checks as checks
 from .converge import Change, Finding, Stage
 from .host import Host
+from .http import answer
 from .managed import file_changes, read_units, removal_changes, unit_changes, unit_findings
 from .plans import File, Unit
 from .plans_inference import EnginePlan, InferencePlan, ProgramPlan, RouterPlan
@@ -39,7 +40,7 @@ class InferenceStage(Stage):
 
     name = "inference"
 
-    def __init__(self, host: Host, plan: InferencePlan, ask: checks.Ask = checks.ask, part: str = WHOLE) -> None:
+    def __init__(self, host: Host, plan: InferencePlan, ask: checks.Ask = answer, part: str = WHOLE) -> None:
         super().__init__(host)
         self.plan = plan
         self.ask = ask

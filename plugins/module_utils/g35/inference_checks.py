@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import stat
-import urllib.error
-import urllib.request
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from .converge import Finding
 from .host import Host
 from .managed import read_units
 from .mooncake import endpoint
+from .network import listening_ports
 from .plans import Unit
 from .plans_inference import EnginePlan, ProgramPlan, RouterPlan
 
@@ -30,18 +29,6 @@ _TOKENS = (
 )  # fmt: skip
 _SERIES = re.compile(r"^([a-z:_]+)(?:\{.*\})? (\S+)$", re.MULTILINE)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what services are told to listen on
-
-
-def ask(url: str, timeout: float) -> Tuple[int, str]:
-    """Status and body of ``url``, never through a proxy; 0 without an answer."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=timeout) as answer:
-            return int(answer.status), str(answer.read().decode("utf-8", "replace"))
-    except urllib.error.HTTPError as error:
-        return int(error.code), str(error.read().decode("utf-8", "replace"))
-    except (OSError, ValueError):
-        return 0, ""
 
 
 def read_service(item: Union[EnginePlan, RouterPlan], asking: Ask) -> Dict[str, Any]:
@@ -171,7 +158,7 @@ def port_findings(host: Host, engines: Sequence[EnginePlan], routers: Sequence[R
     for router in routers:
         if router.program.mode != "files":
             wanted[router.port] = wanted[router.metrics_port] = router.unit
-    taken = sorted(set(wanted) & _listening(host))
+    taken = sorted(set(wanted) & listening_ports(host))
     if not taken:
         return []
     running = read_units(host, [Unit(name) for name in sorted(set(wanted.values()))])
@@ -183,14 +170,3 @@ def port_findings(host: Host, engines: Sequence[EnginePlan], routers: Sequence[R
         for port in taken
         if running.get(wanted[port], {}).get("ActiveState", "") in ("inactive", "failed", "")
     ]  # fmt: skip
-
-
-def _listening(host: Host) -> Set[int]:
-    """TCP ports that somebody listens on."""
-    found: Set[int] = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (host.read(table) or "").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 3 and fields[3] == "0A":
-                found.add(int(fields[1].rpartition(":")[2], 16))
-    return found

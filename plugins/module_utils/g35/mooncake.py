@@ -7,10 +7,10 @@ authentication, which is why the firewall of stage cache closes them to all but 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from .http import NO_ANSWER, answer
 
 Fetch = Callable[[str, float], Optional[str]]
 """Answers a URL within so many seconds with the body, or None when there is no answer."""
@@ -38,15 +38,8 @@ METRICS = {
 
 def fetch(url: str, timeout: float) -> Optional[str]:
     """The body of ``url``, also of an error answer (a key that is not found is one); None without an answer."""
-    # Never through a proxy: these addresses are on the storage network.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=timeout) as answer:
-            return str(answer.read().decode("utf-8", "replace"))
-    except urllib.error.HTTPError as error:
-        return str(error.read().decode("utf-8", "replace"))
-    except (OSError, ValueError):
-        return None
+    status, body = answer(url, timeout)
+    return body if status != NO_ANSWER else None
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,17 @@ def listening(host: Host, transport: str, address: str, port: int) -> Optional[b
     return any(i.get("state") == "LISTEN" and _split(str(i.get("src-addr", ""))) == (address, port) for i in items)
 
 
+def listening_ports(host: Host) -> Set[int]:
+    """TCP ports that somebody listens on."""
+    found: Set[int] = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (host.read(table) or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == "0A":
+                found.add(int(fields[1].rpartition(":")[2], 16))
+    return found
+
+
 def _cm_ids(host: Host) -> List[Dict[str, Any]]:
     result = host.run(["rdma", "-j", "resource", "show", "cm_id"])
     try:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .host import Host
+from .http import NO_ANSWER, answer
 from .mooncake import Fetch, fetch
 
 #: keys asked about in one request: their names must fit into a URL
@@ -34,17 +33,9 @@ class PoolError(Exception):
 
 
 def post(url: str, body: Mapping[str, Any]) -> Optional[str]:
-    """The answer to a JSON document, also of a refusal; None without an answer. Never through a proxy."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    kind = {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), kind, method="POST")  # noqa: S310 - always http
-    try:
-        with opener.open(request, timeout=_TIMEOUT) as answer:
-            return str(answer.read().decode("utf-8", "replace"))
-    except urllib.error.HTTPError as error:
-        return str(error.read().decode("utf-8", "replace"))
-    except (OSError, ValueError):
-        return None
+    """The answer to a JSON document, also of a refusal; None without an answer."""
+    status, text = answer(url, _TIMEOUT, body)
+    return text if status != NO_ANSWER else None
 
 
 @dataclass(frozen=True)
