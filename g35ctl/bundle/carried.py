@@ -14,14 +14,15 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from g35ctl.bundle import wheelhouse
+from g35ctl.bundle import manifest, wheelhouse
+from g35ctl.bundle.manifest import MANIFEST, file_digest
 from g35ctl.bundle.packages import Images, Repository
 from g35ctl.bundle.wheelhouse import Pip, Target, Wheelhouse
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 
-MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 _SCHEMA = 1
 
@@ -149,25 +150,25 @@ def _wheels(folder: Path, needs: Sequence[Need], pip: Pip | None) -> tuple[Wheel
 
 
 def _targets(directory: Path) -> tuple[str, ...]:
-    return wheelhouse.load(directory).targets if (directory / wheelhouse.MANIFEST).is_file() else ()
+    return wheelhouse.load(directory).targets if (directory / MANIFEST).is_file() else ()
 
 
 def _copy(source: Path, place: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.whl")):
         shutil.copy2(path, place / path.name)
-    shutil.copy2(source / wheelhouse.MANIFEST, place / wheelhouse.MANIFEST)  # last: until then it is not complete
+    shutil.copy2(source / MANIFEST, place / MANIFEST)  # last: until then it is not complete
 
 
 def _house_items(folder: Path, house: Wheelhouse) -> list[Item]:
     place = Path(house.directory)
     name = str(place.relative_to(folder))
     listed = [Item(f"{name}/{item.name}", item.sha256, item.size, item.licence, "wheel") for item in house.wheels]
-    return [*listed, _item(folder, f"{name}/{wheelhouse.MANIFEST}", "index", "made by g35ctl")]
+    return [*listed, _item(folder, f"{name}/{MANIFEST}", "index", "made by g35ctl")]
 
 
 def _item(folder: Path, path: str, kind: str, licence: str) -> Item:
-    return Item(path, _digest(folder / path), (folder / path).stat().st_size, licence, kind)
+    return Item(path, file_digest(folder / path), (folder / path).stat().st_size, licence, kind)
 
 
 def _drop_strangers(folder: Path, made: Bundle) -> None:
@@ -179,14 +180,9 @@ def _drop_strangers(folder: Path, made: Bundle) -> None:
             path.rmdir()
 
 
-def _sums(made: Bundle, manifest: str) -> str:
+def _sums(made: Bundle, text: str) -> str:
     lines = [f"{item.sha256}  {item.path}\n" for item in made.items]
-    return f"{hashlib.sha256(manifest.encode()).hexdigest()}  {MANIFEST}\n" + "".join(lines)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+    return f"{hashlib.sha256(text.encode()).hexdigest()}  {MANIFEST}\n" + "".join(lines)
 
 
 def is_bundle(directory: str | Path) -> bool:
@@ -196,31 +192,19 @@ def is_bundle(directory: str | Path) -> bool:
 
 def load(directory: str | Path) -> Bundle:
     """Read the manifest. Raises G35Error (usage) when it is absent or not ours."""
-    path = Path(directory) / MANIFEST
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+
+    def made(data: dict[str, Any]) -> Bundle:
         names = {key: tuple(data[key]) for key in ("wheelhouses", "packages", "images")}
         return Bundle(str(directory), data["site"], items=tuple(Item(**item) for item in data["items"]), **names)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise G35Error(
-            f"{directory} is not a bundle",
-            why=f"{path}: {error}",
-            next_command=f"g35ctl -i SITE bundle create --into {directory}",
-            exit_code=Exit.USAGE,
-        ) from error
+
+    return manifest.read(directory, "bundle", made, f"g35ctl -i SITE bundle create --into {directory}")
 
 
 def problems(directory: str | Path) -> tuple[str, ...]:
     """Everything that differs between a bundle and its manifest, and between the manifest and its sum."""
     folder = Path(directory)
     made = load(folder)
-    found: list[str] = []
-    for item in made.items:
-        path = folder / item.path
-        if not path.is_file():
-            found.append(f"{item.path}: missing")
-        elif path.stat().st_size != item.size or _digest(path) != item.sha256:
-            found.append(f"{item.path}: its content is not what the manifest records")
+    found = manifest.altered(folder, ((item.path, item.size, item.sha256) for item in made.items))
     listed = {item.path for item in made.items} | {MANIFEST, SUMS}
     strangers = [path for path in folder.rglob("*") if path.is_file() and str(path.relative_to(folder)) not in listed]
     found += [f"{path.relative_to(folder)}: not in the manifest" for path in sorted(strangers)]
@@ -259,7 +243,7 @@ def install(directory: str | Path, needs: Iterable[Need]) -> tuple[Wheelhouse, .
     for need in wanted:
         place = Path(need.directory)
         if not (place / MANIFEST).is_file() or wheelhouse.problems(place) or not _covers(place, need):
-            for stale in (*place.glob("*.whl"), place / wheelhouse.MANIFEST):
+            for stale in (*place.glob("*.whl"), place / MANIFEST):
                 stale.unlink(missing_ok=True)
             _copy(folder / "wheels" / need.name, place)
         wheelhouse.archive(place)

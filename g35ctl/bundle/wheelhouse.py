@@ -8,7 +8,6 @@ always give the same manifest and archive.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,15 +19,16 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from email.parser import HeaderParser
-from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.g35.plans import Wheel
 
+from g35ctl.bundle import manifest
+from g35ctl.bundle.manifest import MANIFEST, file_digest
 from g35ctl.errors import G35Error
 from g35ctl.exits import Exit
 
-MANIFEST = "manifest.json"
 ARCHIVE = "wheelhouse.tar"
 #: Debian 12's system Python; wheels of Mooncake exist for CPython 3.10 to 3.13
 PYTHON = "3.11"
@@ -128,7 +128,7 @@ def read(directory: str | Path, distribution: str, version: str, target: str = "
         )
     if os.access(folder, os.W_OK):
         archive(folder)
-    return tuple(Wheel(path.name, _file_digest(path)) for path in chosen)
+    return tuple(Wheel(path.name, file_digest(path)) for path in chosen)
 
 
 def _chosen(folder: Path, files: Sequence[Path], target: str) -> Sequence[Path]:
@@ -217,34 +217,22 @@ def _require(folder: Path, made: Wheelhouse, target: str) -> None:
 
 def load(directory: str | Path) -> Wheelhouse:
     """Read the manifest of a wheelhouse. Raises G35Error when it is absent or not ours."""
-    path = Path(directory) / MANIFEST
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+
+    def made(data: dict[str, Any]) -> Wheelhouse:
         # Before several targets were possible, a manifest named its one Python.
         targets = tuple(data["targets"]) if "targets" in data else (f"{data['python']}/x86_64",)
         entries = tuple(Entry(**{**entry, "targets": tuple(entry.get("targets", targets))}) for entry in data["wheels"])
         extras = tuple(data.get("extras", ()))
         return Wheelhouse(str(directory), data["distribution"], data["version"], targets, entries, extras)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise G35Error(
-            f"{directory} is not a wheelhouse",
-            why=f"{path}: {error}",
-            next_command=f"g35ctl bundle create --output {directory}",
-            exit_code=Exit.USAGE,
-        ) from error
+
+    return manifest.read(directory, "wheelhouse", made, f"g35ctl bundle create --output {directory}")
 
 
 def problems(directory: str | Path) -> tuple[str, ...]:
     """Everything that differs between a wheelhouse and its manifest; empty when it is complete and unaltered."""
     house = load(directory)
     folder = Path(directory)
-    found: list[str] = []
-    for entry in house.wheels:
-        path = folder / entry.name
-        if not path.is_file():
-            found.append(f"{entry.name}: missing")
-        elif path.stat().st_size != entry.size or _file_digest(path) != entry.sha256:
-            found.append(f"{entry.name}: its content is not what the manifest records")
+    found = manifest.altered(folder, ((entry.name, entry.size, entry.sha256) for entry in house.wheels))
     listed = {entry.name for entry in house.wheels}
     found += [f"{path.name}: not in the manifest" for path in sorted(folder.glob("*.whl")) if path.name not in listed]
     return tuple(found)
@@ -308,7 +296,7 @@ def _run_pip(arguments: Sequence[str]) -> None:
 
 
 def _entry(path: Path, targets: tuple[str, ...]) -> Entry:
-    return Entry(path.name, _file_digest(path), path.stat().st_size, _licence(path), targets)
+    return Entry(path.name, file_digest(path), path.stat().st_size, _licence(path), targets)
 
 
 def _licence(path: Path) -> str:
@@ -321,17 +309,6 @@ def _licence(path: Path) -> str:
         return stated
     classifiers = [item for item in metadata.get_all("Classifier", []) if item.startswith("License ::")]
     return "; ".join(item.rpartition(":: ")[2] for item in classifiers) or "not stated"
-
-
-def _file_digest(path: Path) -> str:
-    status = path.stat()
-    return _cached_digest(str(path), status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=4096)
-def _cached_digest(path: str, modified: int, size: int) -> str:
-    with Path(path).open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _write_atomically(path: Path, content: str) -> None:

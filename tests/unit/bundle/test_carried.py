@@ -15,6 +15,7 @@ from test_wheelhouse import NAME, VERSION
 
 from g35ctl.bundle import carried, wheelhouse
 from g35ctl.bundle.carried import Need
+from g35ctl.bundle.manifest import MANIFEST
 from g35ctl.bundle.packages import DebianPackages, Images, RpmPackages
 from g35ctl.bundle.wheelhouse import Target
 from g35ctl.errors import G35Error
@@ -105,11 +106,11 @@ def test_a_further_package_is_collected_once_and_kept(tmp_path: Path, index: Ind
 
 def test_a_wheelhouse_from_before_there_were_targets_is_read(tmp_path: Path, index: Index) -> None:
     made = wheelhouse.create(tmp_path, NAME, VERSION, (P311,), pip=index)
-    manifest = json.loads((tmp_path / wheelhouse.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
     del manifest["targets"]
     for entry in manifest["wheels"]:
         del entry["targets"]
-    (tmp_path / wheelhouse.MANIFEST).write_text(json.dumps({**manifest, "schema_version": 1, "python": "3.11"}))
+    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "schema_version": 1, "python": "3.11"}))
     assert wheelhouse.load(tmp_path) == made and wheelhouse.problems(tmp_path) == ()
 
 

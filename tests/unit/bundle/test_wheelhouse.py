@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from g35ctl.bundle import wheelhouse
+from g35ctl.bundle.manifest import MANIFEST
 from g35ctl.errors import G35Error
 
 NAME = "mooncake-transfer-engine-non-cuda"
@@ -92,7 +93,7 @@ def test_reading_gives_digests_and_makes_the_archive(tmp_path: Path, pip: Pip) -
     wheelhouse.create(tmp_path, NAME, VERSION, pip=pip)
     (tmp_path / wheelhouse.ARCHIVE).unlink()
     wheels = wheelhouse.read(tmp_path, NAME, VERSION)
-    manifest = json.loads((tmp_path / wheelhouse.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
     assert {wheel.name: wheel.sha256 for wheel in wheels} == {e["name"]: e["sha256"] for e in manifest["wheels"]}
     with tarfile.open(tmp_path / wheelhouse.ARCHIVE) as tar:
         assert sorted(tar.getnames()) == [wheel.name for wheel in wheels]
