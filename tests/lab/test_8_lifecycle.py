@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,7 +131,8 @@ def test_a_host_that_comes_back_cannot_write_to_what_it_lost(tier: Tier, before:
         marker = json.loads(tier.read("gpu1", f"/var/lib/g35/flash/{uuid}/.g35-owner.json"))
         assert marker["owner"] == "gpu1"
     log = tier.ssh("ebof1", "dmesg", check=False)
-    assert "is not allowed" in log
+    host_nqn = tier.read("gpu2", "/etc/nvme/hostnqn")
+    assert re.search(rf"{re.escape(host_nqn)} for subsystem \S+ not allowed", log)
     tier.play("read_kept.yml", "-e", KEPT, "--limit", "gpu1")
 
 

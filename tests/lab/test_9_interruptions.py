@@ -41,7 +41,9 @@ def prepared(tier: Tier, request: pytest.FixtureRequest) -> Iterator[Tier]:
 
 def start_and_wait(tier: Tier, stage: str) -> subprocess.Popen[str]:
     """A deploy that is in the middle of a stage."""
-    process = tier.start("deploy", "--allow-disruptive", "--yes", *(["--no-resume"] if stage == "preflight" else []))
+    # Of the stages that nothing was taken off of, a resumed deploy keeps what its ledger says.
+    again = [] if stage in APPLIED else ["--no-resume"]
+    process = tier.start("deploy", "--allow-disruptive", "--yes", *again)
     until_stage(process, stage)
     time.sleep(UNDER_WAY)
     return process

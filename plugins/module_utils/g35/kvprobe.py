@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import time
 import urllib.error
@@ -26,6 +27,8 @@ import urllib.request
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 PREFIX = "g35-probe-"
+#: name of a validation run: its time, as the controller and role validate give it, and what may follow
+RUN = "[0-9]{8}T[0-9]{6}[^~]*"
 #: Mooncake's code for "no memory left right now"; callers are expected to try again
 NO_MEMORY = -200
 #: objects stay well below Mooncake's limit of 16 MiB
@@ -325,9 +328,13 @@ def read(pool: Pool, job: Mapping[str, Any], clock: Callable[[], float] = time.m
     return {"action": "read", "values": values, "hits_before": before, "hits_after": after}
 
 
-def clean(pool: Pool) -> Dict[str, Any]:
-    """Remove every value that any probe left behind."""
-    return {"action": "clean", "removed": int(pool.store.remove_by_regex("^" + PREFIX, True))}
+def clean(pool: Pool, token: str) -> Dict[str, Any]:
+    """Remove the values of this validation and of every earlier one; those bear the time of their run as a name.
+
+    A value under any other name was kept on purpose (to prove that it outlives a reboot, say) and stays.
+    """
+    pattern = "^%s(%s|%s)~" % (PREFIX, re.escape(token), RUN)
+    return {"action": "clean", "removed": int(pool.store.remove_by_regex(pattern, True))}
 
 
 def connect(job: Mapping[str, Any]) -> Pool:
@@ -357,7 +364,7 @@ def main(arguments: Sequence[str]) -> int:
     if job["action"] == "write":
         answer = Writer(pool, job).run()
     else:
-        answer = read(pool, job) if job["action"] == "read" else clean(pool)
+        answer = read(pool, job) if job["action"] == "read" else clean(pool, str(job["token"]))
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
     pool.store.close()

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from ansible.module_utils.g35 import kvprobe, probe
 from ansible.module_utils.g35.host import Host, Result
 from ansible.module_utils.g35.kvprobe import Pool, Writer
@@ -197,12 +198,20 @@ def test_a_single_wrong_byte_is_not_equal() -> None:
     assert answer["values"][0]["problem"] == "4096 bytes, not equal"
 
 
-def test_cleaning_leaves_the_values_of_others() -> None:
+@pytest.mark.parametrize("token", ["t1", "20261201T120000.123Z-deploy"])
+def test_cleaning_takes_this_run_and_earlier_ones_and_leaves_what_was_kept(token: str) -> None:
     cluster = Mooncake()
-    write(cluster)
-    cluster.memory["engine-key"] = (ALL[0], b"kv")
-    kvprobe.clean(pool_of(cluster))
-    assert set({**cluster.memory, **cluster.flash}) == {"engine-key"}
+    write(cluster, token=token)
+    for key in (
+        "engine-key",
+        "g35-probe-reboot~1~a~a~0",
+        "g35-probe-20261130T110000~1~a~a~0",
+        "g35-probe-20261130T110000.001Z-validate~1~a~~helper~1",
+    ):
+        cluster.memory[key] = (ALL[0], b"kv")
+    kvprobe.clean(pool_of(cluster), token)
+    left = {key for key in {**cluster.memory, **cluster.flash} if not key.endswith("~~ready")}
+    assert left == {"engine-key", "g35-probe-reboot~1~a~a~0"}
 
 
 PLAN = ProbePlan(
