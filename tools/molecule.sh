@@ -42,5 +42,7 @@ bring_up() {
 if needs "${in_lab[@]}"; then bring_up vm inventories/lab; fi
 if needs "${serving[@]}"; then bring_up container inventories/serving; fi
 for scenario in "${scenarios[@]}"; do
+  # Molecule remembers that a scenario was prepared, also from a run that failed, and would skip what removes the role.
+  molecule reset --scenario-name "$scenario"
   molecule test --scenario-name "$scenario"
 done

@@ -10,8 +10,8 @@ short_description: Write or read probe values through the KV pool of a G3.5 tier
 description:
   - Action C(write) puts values into the segments of every owner the plan names and sees them to flash.
   - Action C(read) reads every value of the run from this host and compares it byte by byte.
-  - Action C(clean) removes the values of this run and of earlier ones that are named by their time. A value under another
-    name was kept on purpose and stays.
+  - Action C(clean) removes the values of this run and of earlier ones, which are named by their time.
+    A value under another name was kept on purpose and stays.
   - It returns what it saw. Judging that is the controller's.
 options:
   action:
