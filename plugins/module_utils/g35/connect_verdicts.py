@@ -164,6 +164,13 @@ def _remedy(path: ConnectPath, words: str) -> str:
             path.address,
             path.port,
         )
+    if "Identify Controller failed" in words or "QID 0 timeout" in words:
+        # The connection stands, for that takes small packets only; the first answer of 4 KiB never came.
+        return (
+            "the box accepts the connection but its large answers are lost: an MTU on rail %s is too small (g35ctl deploy"
+            " --only target --only fabric; then ping -M do -s 4150 -I %s %s)"
+            % (path.rail, path.source_address, path.address)
+        )
     if "found same host" in words:
         return "one hostnqn per hostid: disconnect the controller that uses the other pair (docs/connect.md, identity)"
     return "check rail %s: link and cable of %s, the switch port, and that the box listens on %s:%d (ping -I %s %s)" % (

@@ -127,6 +127,8 @@ def test_a_module_that_does_not_fit_the_kernel_is_told_with_its_symbol(kernel: K
         ("infiniband mlx5_0: create_mkey: bad parameter; failed to initialize pi mr pool (-22)", "firmware"),
         ("nvme nvme3: failed to initialize MR pool sized 128 for QID 31, ret -12", "queue_pair_budget"),
         ("nvme nvme3: Connection reset by peer (-104)", "RoCE"),
+        ("nvme nvme3: Identify Controller failed (881)", "MTU on rail"),
+        ("nvme nvme3: I/O 26 QID 0 timeout", "ping -M do -s 4150 -I 192.0.2.21 192.0.2.11"),
     ],
 )
 def test_what_the_nic_could_not_do_is_told_with_the_remedy(kernel: Kernel, line: str, remedy: str) -> None:
