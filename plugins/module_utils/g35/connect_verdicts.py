@@ -167,8 +167,8 @@ def _remedy(path: ConnectPath, words: str) -> str:
     if "Identify Controller failed" in words or "QID 0 timeout" in words:
         # The connection stands, for that takes small packets only; the first answer of 4 KiB never came.
         return (
-            "the box accepts the connection but its large answers are lost: an MTU on rail %s is too small (g35ctl deploy"
-            " --only target --only fabric; then ping -M do -s 4150 -I %s %s)"
+            "the box accepts the connection but its large answers are lost: an MTU on rail %s is too small"
+            " (g35ctl deploy --only target --only fabric; then ping -M do -s 4150 -I %s %s)"
             % (path.rail, path.source_address, path.address)
         )
     if "found same host" in words:
