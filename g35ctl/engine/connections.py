@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -79,12 +80,13 @@ def connection(host: str, variables: Mapping[str, Any]) -> Connection:
 
 
 def answering(found: Sequence[Connection], seconds: float = 10.0) -> tuple[Failure, ...]:
-    """Ask every directly reachable ssh server for its greeting, all at once; one failure for each that is silent."""
+    """Ask every directly reachable ssh server for its greeting, all at once; one failure for each that stays silent."""
 
     def ask(item: Connection) -> Failure | None:
+        deadline = time.monotonic() + seconds
         try:
             with socket.create_connection((item.address, item.port), timeout=seconds) as stream:
-                stream.settimeout(seconds)
+                stream.settimeout(max(0.1, deadline - time.monotonic()))
                 greeting = stream.recv(64)
         except OSError as error:
             return unreachable("preflight", item.host, f"{item.address} port {item.port}: {error.strerror or error}")
